@@ -1,0 +1,47 @@
+/* Hashing as a value that is passed in, so that rooms which may not know the crypto library can hash.
+ *
+ * A `struct digest_fn` is a streaming 256-bit hash; the crypto room's `digest_blake2b` is the only one in the program.
+ * The state lives in the caller's storage. Pure; any thread. */
+#ifndef BASE_DIGEST_H
+#define BASE_DIGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { DIGEST_BYTES = 32, DIGEST_STATE_BYTES = 512 };
+
+struct digest {
+  uint8_t bytes[DIGEST_BYTES];
+};
+
+struct digest_state {
+  _Alignas(64) uint8_t opaque[DIGEST_STATE_BYTES];
+};
+
+struct digest_fn {
+  void (*init)(struct digest_state *state);
+  void (*add)(struct digest_state *state, const void *bytes, size_t n_bytes);
+  void (*end)(struct digest_state *state, struct digest *out_digest);
+};
+
+static inline struct digest digest_of(const struct digest_fn *fn, const void *bytes, size_t n_bytes) {
+  struct digest_state state;
+  struct digest result;
+  fn->init(&state);
+  fn->add(&state, bytes, n_bytes);
+  fn->end(&state, &result);
+  return result;
+}
+
+static inline bool digest_equal(const struct digest *a, const struct digest *b) {
+  return memcmp(a->bytes, b->bytes, DIGEST_BYTES) == 0;
+}
+
+static inline bool digest_is_zero(const struct digest *d) {
+  static const struct digest zero;
+  return digest_equal(d, &zero);
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* The learner: every float of one job and what may be done with them.
+ *
+ * It owns the model x, the optimiser's momentum, the public copy x̂ that peers hold of us, the copies x̂_j that we hold of
+ * the peers we follow, and the ring of accepted distances. A round is
+ *
+ *   learner_train      x ← K local SGD steps from x            (the half-step)
+ *   learner_encode     payload = Q(x − x̂), x̂' = x̂ + decode(payload)   pending
+ *   learner_published  x̂ ← x̂'                                 once the payload is durable (RULE: x̂ moves only then)
+ *   learner_copy_…     x̂_j ← x̂_j + decode(payload of j)        links in sequence order, or a full copy
+ *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ = 1
+ *   learner_evaluate   loss, accuracy … on the local or the global test set
+ *
+ * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first.
+ * Sources: Lian et al. 2017 (D-PSGD), Koloskova et al. 2019 (CHOCO-SGD: differences to a public copy), Xiao & Boyd 2004
+ * (Metropolis weights).
+ *
+ * Thread: the trainer thread only. Owner: the trainer, from open to free. All memory is allocated in learner_open.
+ * Bits: single-threaded BLAS, double accumulators in the order given; same input, same bits on one host. */
+#ifndef MODELS_LEARNER_H
+#define MODELS_LEARNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "models/codec.h"
+#include "models/dataset.h"
+#include "models/metrics.h"
+#include "models/schema.h"
+
+enum schedule { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
+
+struct train_config {
+  uint32_t epochs; /* passes over the local training set a round; used when steps is 0 */
+  uint32_t steps;  /* SGD steps a round; 0 = by epochs */
+  uint32_t batch;
+  double learning_rate;
+  double momentum;      /* m ← βm + g, x ← x − ηm; kept between rounds */
+  double weight_decay;  /* added to the gradient: g + λx */
+  enum schedule schedule;
+  uint32_t step_rounds; /* SCHEDULE_STEP: every so many rounds the rate is multiplied by step_factor */
+  double step_factor;
+  uint64_t total_rounds; /* SCHEDULE_COSINE: rate · ½(1 + cos(π · (round−1)/total_rounds)) */
+};
+
+struct learner_config {
+  const struct schema *schema; /* borrowed for the learner's life */
+  struct train_config train;
+  enum codec codec;        /* CODEC_F32 or CODEC_F16: encoding of differences */
+  struct digest init;      /* seed of the first weights: equal at every agent of the job */
+  uint64_t train_seed;     /* with part: seed of order and dropout */
+  uint32_t part;
+  size_t n_copies;         /* peers followed */
+};
+
+struct learner;
+
+MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
+void learner_free(struct learner *l);
+
+/* Lends the training set (never NULL) and the two test sets (NULL when there is none) for the learner's life. */
+void learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
+                    const struct dataset *global_test);
+
+/* Called between batches; anything but ERR_OK ends the work with that error (and the model in between). */
+struct work_hook {
+  enum err (*between_batches)(void *context, size_t done, size_t total);
+  void *context;
+};
+
+struct train_report {
+  uint32_t local_steps;
+  uint32_t n_samples; /* size of the local training set */
+  double loss;        /* mean over the round's batches */
+  double seconds;     /* not filled here: rooms below have no clock */
+};
+
+/* Order and dropout follow from (train_seed, part, round, sub) alone, so a repeated round repeats its bits.
+ * ERR_NON_FINITE when the loss or a weight is not finite, ERR_STOPPED or another error from the hook. After an error the
+ * caller restores a snapshot. rate_scale multiplies the learning rate (1 normally; halved after failures). */
+MUST_USE enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale,
+                                const struct work_hook *hook, struct train_report *out_report);
+
+/* Encodes the own update into out_payload, which holds learner_payload_bound bytes. start_chain: a full f32 payload x
+ * with x̂' = x; otherwise a difference in the configured codec. */
+size_t learner_payload_bound(const struct learner *l);
+MUST_USE enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes);
+
+/* x̂ ← x̂'. The pending copy of learner_encode has become durable. */
+void learner_published(struct learner *l);
+
+/* Peer's copy := P f32 values. ERR_LENGTH, ERR_NON_FINITE; the copy is untouched after an error. */
+MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, size_t n_bytes);
+
+/* Peer's copy += decoded difference. ERR_LENGTH, ERR_NON_FINITE (payload or result); untouched after an error. */
+MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes,
+                                   size_t n_bytes);
+
+/* One peer's share in a merge, in the order in which they are to be added (ascending public key). */
+struct contribution {
+  size_t copy;
+  double weight;    /* w_j ≥ 0, Σ w_j ≤ 1 */
+  double distance;  /* out: ‖x̂_j − x̂‖₂ */
+  bool clipped;     /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
+};
+
+/* x ← x + Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂. With n = 0, x is unchanged to the bit.
+ * ERR_MERGE_REFUSED: the result was not finite; x is unchanged. */
+MUST_USE enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n);
+
+/* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */
+void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
+
+enum test_set { TEST_LOCAL, TEST_GLOBAL };
+
+/* Metrics of x. ERR_NOT_FOUND when there is no such test set; errors of the hook. */
+MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
+                                   struct metrics *out_metrics);
+
+/* Snapshots. The *half* holds what PUBLISHED stores: x, momentum, x̂ (the pending one if there is one), ring of distances;
+ * the *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version, schema hash, counts) that is
+ * checked on reading. x̂ stands in the half as P little-endian f32 at learner_half_copy_offset, so that a full copy can be
+ * served from the file. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
+ * ERR_NON_FINITE; the learner is untouched after an error. */
+size_t learner_half_bytes(const struct learner *l);
+void learner_half_write(const struct learner *l, uint8_t *out_bytes);
+size_t learner_half_copy_offset(const struct learner *l);
+MUST_USE enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
+
+size_t learner_model_bytes(const struct learner *l);
+void learner_model_write(const struct learner *l, uint8_t *out_bytes);
+MUST_USE enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
+
+#endif

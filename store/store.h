@@ -1,0 +1,208 @@
+/* The store: what an agent knows after a power cut.
+ *
+ * One SQLite database (WAL, synchronous=FULL, nothing else) and one folder of content-addressed files, both in the state
+ * directory. Rows name files by their digest; a file is written, synced, renamed into place and its folder synced before
+ * the row that names it is committed, and its digest is checked when it is loaded. schema.sql is the schema, `user_version`
+ * its version. Floats are opaque bytes here.
+ *
+ * A round is two transactions: store_publish(r) makes the payload durable before its first byte leaves the host,
+ * store_commit(r) makes the merged model the one to start from.
+ *
+ * Thread: the scribe owns the writing handle. A reader (CLI without an agent) opens its own with store_open_read_only.
+ * Errors: ERR_NO_SPACE and ERR_READ_ONLY leave everything as it was and may be tried again; ERR_IO (a failed fsync or
+ * commit) must end the process, it is never tried again; ERR_CORRUPT, ERR_TOO_NEW, ERR_FOREIGN, ERR_LOCKED, ERR_PERMISSION
+ * only from opening. `why` receives one sentence with the path and the remedy. */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+
+struct store;
+
+struct store_config {
+  const char *state_dir;         /* created 0700 when missing */
+  uint8_t identity[32];          /* public key; a database of another identity is ERR_FOREIGN */
+  const struct digest_fn *digest;
+  uint32_t keep_last;            /* committed snapshots kept, ≥ 1 */
+  uint32_t random;               /* lower half of the new boot epoch: the store has no randomness of its own */
+};
+
+/* Takes the lock, checks the file system (network file systems are refused, overlay and tmpfs set *out_warning), opens or
+ * creates and migrates the database, runs an integrity check, raises the boot epoch durably, turns `running` rows into
+ * `interrupted` and removes files that no row names. out_warning is "" or one sentence. */
+MUST_USE enum err store_open(const struct store_config *config, struct store **out_store,
+                             char out_warning[MAX_REASON_BYTES], char out_why[MAX_REASON_BYTES]);
+MUST_USE enum err store_open_read_only(const char *state_dir, const struct digest_fn *digest, struct store **out_store,
+                                       char out_why[MAX_REASON_BYTES]);
+void store_close(struct store *s);
+
+/* (upper half of the stored epoch + 1) << 32 | 32 random bits; differs at every open. */
+uint64_t store_boot_epoch(const struct store *s);
+
+/* Proof of a rolled-back store: the upper half becomes above's + 1 (durable); returns the new epoch. */
+MUST_USE enum err store_raise_epoch(struct store *s, uint64_t above, uint64_t *out_epoch);
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+/* Opens a named file for reading by range (the loop serves payloads from it). The caller closes the descriptor.
+ * ERR_NOT_FOUND when it is gone. The contents are not verified here: chunks are, by their receiver. */
+MUST_USE enum err store_file_open(const struct store *s, const struct digest *name, int *out_fd, uint64_t *out_n_bytes);
+
+/* Loads a whole file of at most max_bytes and checks its digest. ERR_CORRUPT, ERR_LIMIT. Caller frees. */
+MUST_USE enum err store_file_load(const struct store *s, const struct digest *name, size_t max_bytes,
+                                  uint8_t **out_bytes, size_t *out_n_bytes);
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------- */
+
+enum { STORE_MANIFEST_MAX_BYTES = 1024 };
+
+/* Label of a round: committed number and local sub-rounds since. */
+struct round_label {
+  uint64_t round;
+  uint32_t sub;
+};
+
+/* What store_publish makes durable. Bytes are borrowed for the call. */
+struct store_publication {
+  struct digest job;
+  struct round_label label;
+  uint64_t boot_epoch, sequence;
+  struct digest chain;       /* c(s) after this payload */
+  const uint8_t *manifest;   /* signed bytes */
+  size_t n_manifest;
+  const uint8_t *payload;    /* NULL for kind none */
+  size_t n_payload;
+  const uint8_t *half;       /* snapshot after training; NULL for kind none */
+  size_t n_half;
+  uint64_t copy_offset;      /* where x̂ stands in the half … */
+  uint64_t n_copy;           /* … and its length */
+  const uint8_t *copy_manifest; /* signed manifest of kind full over x̂, same sequence; NULL when the payload is full */
+  size_t n_copy_manifest;
+  double train_loss;
+  double train_seconds;
+  uint32_t n_samples;
+};
+
+MUST_USE enum err store_publish(struct store *s, const struct store_publication *p);
+
+enum round_outcome { ROUND_MERGED, ROUND_SHORT, ROUND_JUMPED, ROUND_MERGE_REFUSED, ROUND_ADOPTED };
+
+/* One row a peer a round: took part or why not. */
+struct store_contribution {
+  uint8_t origin[32];
+  char name[MAX_NAME_BYTES];
+  enum err reason;     /* ERR_OK = merged */
+  bool clipped;
+  uint32_t lag;
+  double weight;
+  uint64_t boot_epoch, sequence; /* position of its copy after the merge */
+  uint64_t n_bytes;    /* received for this round */
+  int64_t arrival_ms;  /* after our own payload was durable; −1 = did not arrive */
+};
+
+struct store_metrics {
+  bool has_local, has_global;
+  double local_loss, local_headline; /* accuracy or R² */
+  double global_loss, global_headline;
+  double local_macro_f1, global_macro_f1;
+};
+
+struct store_commitment {
+  struct digest job;
+  struct round_label label;
+  enum round_outcome outcome;
+  const uint8_t *model; /* merged model bytes */
+  size_t n_model;
+  struct store_metrics metrics;
+  const struct store_contribution *contributions;
+  size_t n_contributions;
+  uint64_t sent_bytes, received_bytes; /* on the wire since the last commit */
+  double seconds;                      /* the round, from the start of training */
+};
+
+/* Refers to the newest half for what merging does not change; a jump or adoption passes its own half. */
+MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c, const uint8_t *own_half,
+                               size_t n_own_half, uint64_t copy_offset, uint64_t n_copy);
+
+/* Where to start (restart table): nothing, after COMMIT(label), or in GATHERING(label) with the stored half-step. */
+enum resume_at { RESUME_FRESH, RESUME_COMMITTED, RESUME_PUBLISHED };
+
+struct store_resume {
+  enum resume_at at;
+  struct round_label committed; /* last committed label, zeros when none */
+  struct round_label published; /* with RESUME_PUBLISHED */
+  uint64_t sequence;            /* highest own sequence ever published in this job, 0 = none */
+  uint64_t sequence_epoch;      /* its boot epoch */
+  struct digest chain;          /* c(sequence) of the newest payload, zeros when none */
+  struct digest half, model;    /* files to load; model zeros for RESUME_PUBLISHED and when none */
+  bool fell_back;               /* the newest snapshot was damaged, an older one is used */
+};
+
+/* Checks the digests of the files it names and falls back to the previous snapshot when the newest is damaged.
+ * ERR_CORRUPT with a sentence when none is whole. */
+MUST_USE enum err store_resume(struct store *s, const struct digest *job, struct store_resume *out_resume,
+                               char out_why[MAX_REASON_BYTES]);
+
+/* The newest KEEP_PAYLOADS own publications, newest first: what the outbox serves after a restart. */
+struct store_outbox_entry {
+  uint64_t boot_epoch, sequence;
+  struct round_label label;
+  struct digest chain;
+  uint8_t manifest[STORE_MANIFEST_MAX_BYTES];
+  size_t n_manifest;
+  bool has_payload;
+  struct digest payload; /* file */
+  bool has_copy;
+  uint8_t copy_manifest[STORE_MANIFEST_MAX_BYTES];
+  size_t n_copy_manifest;
+  struct digest half;
+  uint64_t copy_offset, n_copy;
+};
+
+MUST_USE enum err store_outbox(struct store *s, const struct digest *job, struct store_outbox_entry *out_entries,
+                               size_t capacity, size_t *out_n);
+
+/* Newest merged (boot epoch, sequence) of an origin: what is a duplicate after a restart. Zeros when none. */
+MUST_USE enum err store_position(struct store *s, const struct digest *job, const uint8_t origin[32],
+                                 uint64_t *out_boot_epoch, uint64_t *out_sequence);
+
+/* ---- events ------------------------------------------------------------------------------------------------------- */
+
+/* Kept as a ring of the last 10 000. `name` is stable (WORDS-WITH-DASHES), `text` a sentence. */
+MUST_USE enum err store_event(struct store *s, int64_t at_unix_s, const char *name, const char *peer, const char *text);
+
+/* ---- reading (either handle) -------------------------------------------------------------------------------------- */
+
+struct store_round {
+  struct round_label label;
+  bool committed; /* false: published, still gathering, or interrupted */
+  bool interrupted;
+  enum round_outcome outcome;
+  int64_t committed_unix_s;
+  double train_loss, train_seconds, seconds;
+  uint32_t n_samples;
+  struct store_metrics metrics;
+  uint32_t n_merged, n_expected;
+  uint64_t sent_bytes, received_bytes;
+  struct digest model;
+  uint64_t sequence;
+};
+
+/* Rounds in ascending order: the last `capacity` of the job when from_round is 0, else from that round on. */
+MUST_USE enum err store_rounds(struct store *s, const struct digest *job, uint64_t from_round,
+                               struct store_round *out_rounds, size_t capacity, size_t *out_n);
+
+/* All rows of one label, in key order. */
+MUST_USE enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
+                                      struct store_contribution *out_rows, size_t capacity, size_t *out_n);
+
+/* Jobs with at least one row, so that the CLI can name the only one. */
+MUST_USE enum err store_jobs(struct store *s, struct digest *out_jobs, size_t capacity, size_t *out_n);
+
+#endif
