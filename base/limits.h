@@ -21,6 +21,9 @@ enum {
   MAX_TENSORS = 4096,
   MAX_RANK = 4,
   MAX_CLASSES = 4096,
+  MAX_FEATURES = 1 << 20, /* inputs of a model */
+  MAX_SAMPLES = 1 << 27,  /* in one data file */
+  MAX_PARTS = 4096,       /* of a public data set */
   MAX_LAYERS = 256,
   MAX_ARCH_BYTES = 4096,
   MAX_PARAMETERS = 1 << 27,

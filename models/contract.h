@@ -1,0 +1,88 @@
+/* The contract: what the data of a job *means*. Equal on every site, from the job file, never from the data.
+ *
+ * A model's schema says which shapes are exchanged; two sites can agree on every shape and still number the classes,
+ * order the features or scale the inputs differently, and their average is then worthless while every number in it is
+ * finite. So data is mapped to the contract and never the reverse, and the contract's hash is part of every handshake.
+ *
+ * Everything here is about values; nothing reads a file. Classes, features and inputs are numbered from 0, as the labels
+ * in an IDX file are. Any thread, one at a time. */
+#ifndef MODELS_CONTRACT_H
+#define MODELS_CONTRACT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "models/scale.h"
+#include "models/split.h"
+
+enum task { TASK_CLASSIFY, TASK_REGRESS };
+
+enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
+
+struct feature {
+  char name[MAX_NAME_BYTES];
+  char unit[MAX_NAME_BYTES]; /* "" when none is stated */
+};
+
+struct class_name {
+  char text[MAX_NAME_BYTES];
+};
+
+struct contract {
+  enum task task;
+  enum loss_kind loss;
+  char label[MAX_NAME_BYTES]; /* CSV: name of the label's or target's column, or its number from 1; IDX: "" */
+
+  size_t n_classes; /* 0 for regression */
+  struct class_name *classes;
+
+  /* Inputs are either named columns or an image; the other one's sizes are 0. */
+  size_t n_features;
+  struct feature *features;
+  uint32_t height, width, channels;
+
+  /* What raw inputs range over. Images: byte 0 is lo and 255 is hi (0 and 1 when nothing is said); columns: a value
+   * outside is refused (−inf … inf when nothing is said). Scaling comes after. */
+  double range_lo, range_hi;
+
+  struct scale scale;
+  uint64_t init_seed;
+
+  struct split split; /* of a public set; SPLIT_NONE when each site brings its own data */
+  double holdout;     /* fraction of the samples kept as local test where no test file is given, 0 … 0.9 */
+};
+
+/* All defaults: classification, cross-entropy, range unset, no scaling, seed 0, no split, holdout 0.2. NULL: no memory. */
+struct contract *contract_new(void);
+void contract_free(struct contract *c);
+
+/* Append; order is meaning. `unit` may be NULL. ERR_LIMIT: name too long or too many; ERR_NO_MEMORY. */
+MUST_USE enum err contract_add_class(struct contract *c, const char *name);
+MUST_USE enum err contract_add_feature(struct contract *c, const char *name, const char *unit);
+
+/* Number of inputs of the model: n_features, or height·width·channels. After contract_check it is 1 … MAX_FEATURES. */
+size_t contract_n_inputs(const struct contract *c);
+
+/* Number of outputs of the model: n_classes, or 1 for regression. */
+size_t contract_n_outputs(const struct contract *c);
+
+/* Whether the whole is consistent; everything else in this room requires it. On failure a sentence with the remedy.
+ * ERR_RANGE, ERR_EXISTS (a name twice), ERR_LIMIT, ERR_SYNTAX (a name that is not printable). */
+MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]);
+
+/* The canonical text, one `what: value` line a fact in a fixed order, NUL-terminated; two contracts are the same exactly
+ * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version.
+ * ERR_LIMIT above MAX_SCHEMA_TEXT_BYTES or above the capacity. */
+MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes);
+
+/* digest("starling/v1/contract\0" ‖ text). ERR_LIMIT as contract_text; ERR_NO_MEMORY. */
+MUST_USE enum err contract_hash(const struct contract *c, const struct digest_fn *fn, struct digest *out_hash);
+
+/* "classify", "regress"; "cross-entropy", "mean-squared-error". Static storage. */
+const char *task_name(enum task task);
+const char *loss_kind_name(enum loss_kind loss);
+
+#endif

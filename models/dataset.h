@@ -1,0 +1,89 @@
+/* Samples: read from IDX or CSV files, mapped to the contract, kept in their source type, standardised by the batch.
+ *
+ * Readers stream and keep only the part that is this agent's, so a fifth of a set costs a fifth of its bytes (the labels
+ * are read twice instead). A declared size is never allocated; memory grows with what was really read.
+ *
+ * Local test samples come from test files where they are given, else they are held out by the hash of the sample's
+ * inputs: a sample stays on its side for ever, however the file grows, in whatever part and order it stands, and copies
+ * of one sample are never on both sides.
+ *
+ * Immutable once opened; the trainer's. */
+#ifndef MODELS_DATASET_H
+#define MODELS_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "models/contract.h"
+
+/* Where something is wrong in a file, and what to do about it. */
+struct data_place {
+  char path[MAX_PATH_BYTES];
+  uint64_t line, column; /* from 1; 0: about the file, or a binary one (the sentence then has the byte offset) */
+  char sentence[MAX_REASON_BYTES];
+};
+
+/* "path:line:column: sentence", "path: sentence", cut to the capacity. */
+void data_place_text(const struct data_place *place, char *out_text, size_t capacity);
+
+/* One table of samples: an IDX pair, or a CSV file (labels NULL). path NULL: none. */
+struct data_file {
+  const char *path;
+  const char *labels;
+};
+
+struct data_source {
+  struct data_file train;
+  struct data_file test;     /* none: held out from train */
+  uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing or train is none */
+  const struct scale *saved; /* numbers saved with the model, used for SCALE_LOCAL; NULL: from the training samples */
+};
+
+struct dataset {
+  enum task task;
+  size_t n;        /* samples, train and test together */
+  size_t n_inputs; /* per sample */
+
+  /* Exactly one of these: */
+  uint8_t *bytes; /* [n][n_inputs] from IDX */
+  float *floats;  /* [n][n_inputs] from CSV */
+
+  /* Exactly one of these: */
+  uint16_t *labels; /* [n] classes by the contract's number */
+  float *targets;   /* [n] regression */
+
+  /* Which samples are for what: disjoint, ascending, together 0 … n − 1. */
+  uint32_t *train; /* [n_train] */
+  uint32_t *test;  /* [n_test] */
+  size_t n_train, n_test;
+
+  struct scale scale; /* the numbers in effect; n is 0 only for SCALE_NONE */
+  double *shift;      /* [n_inputs] x' = (stored − shift) · gain */
+  double *gain;       /* [n_inputs] */
+
+  /* Worth a warning, never an error. */
+  size_t n_classes;
+  uint32_t *class_counts;   /* [n_classes] training samples; 0: the class is absent here */
+  size_t n_ignored_columns; /* CSV columns of the first file that the contract does not name */
+};
+
+/* Reads everything. A source without train files is a pure test set (the global one): all its samples are in `test`.
+ * `contract` has passed contract_check. On failure *out_why has the place and the remedy.
+ * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
+ * ERR_RANGE: value, label or part outside the contract; ERR_TRUNCATED, ERR_TRAILING: sizes; ERR_CORRUPT: gzip damage,
+ * counts of images and labels differ; ERR_UNSUPPORTED: other IDX type; ERR_LIMIT: a cap; ERR_NO_MEMORY. */
+MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
+                               const struct digest_fn *fn, struct dataset **out_dataset, struct data_place *out_why);
+void dataset_close(struct dataset *d);
+
+/* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. */
+void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);
+
+/* Their classes (classification) or targets (regression): [n]. */
+void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_t n, uint16_t *out_labels);
+void dataset_gather_targets(const struct dataset *d, const uint32_t *index, size_t n, float *out_targets);
+
+#endif

@@ -1,0 +1,59 @@
+/* Standardisation: x' = (x − mean) / sd, and where its numbers come from.
+ *
+ *   none   x' = x
+ *   fixed  the numbers stand in the contract: one pair for all inputs or one pair per input
+ *   local  the numbers are this site's own training samples' (a warning: sites then see different inputs)
+ *
+ * `local` becomes numbers once, from the training samples, and those are saved with the model as text. An input that does
+ * not vary has no scale; its sd is taken as 1. */
+#ifndef MODELS_SCALE_H
+#define MODELS_SCALE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum scale_rule { SCALE_NONE, SCALE_FIXED, SCALE_LOCAL };
+
+/* Owns its arrays. Zero-initialised is SCALE_NONE. */
+struct scale {
+  enum scale_rule rule;
+  size_t n;     /* 0 for none and for local before its numbers are known; else 1 or the number of inputs */
+  double *mean; /* [n] */
+  double *sd;   /* [n], > 0, finite */
+};
+
+/* Allocates n pairs (mean 0, sd 1) and sets the rule. ERR_LIMIT above MAX_FEATURES; ERR_NO_MEMORY. */
+MUST_USE enum err scale_init(struct scale *s, enum scale_rule rule, size_t n);
+void scale_done(struct scale *s);
+
+/* "none", "fixed", "local". Static storage. */
+const char *scale_rule_name(enum scale_rule rule);
+
+/* The text form, one fact a line, NUL-terminated: `scale: fixed`, `scale mean 0: 14.2`, `scale sd 0: 3.1` …; numbers
+ * read back to the same bits. Part of the contract's text and of what is saved with a model.
+ * ERR_LIMIT when it does not fit. */
+MUST_USE enum err scale_write(const struct scale *s, char *out_text, size_t capacity, size_t *out_n_bytes);
+
+/* Reads exactly what scale_write writes. ERR_SYNTAX, ERR_RANGE (a number that cannot be), ERR_LIMIT, ERR_NO_MEMORY. */
+MUST_USE enum err scale_read(const char *text, size_t n_bytes, struct scale *out_scale);
+
+/* Mean and standard deviation by Welford's updating (Technometrics 1962), in double, samples in order. */
+struct scale_stats {
+  size_t n; /* 1 or the number of inputs */
+  uint64_t count;
+  double *mean; /* [n] */
+  double *m2;   /* [n] sum of squared deviations */
+};
+
+MUST_USE enum err scale_stats_init(struct scale_stats *s, size_t n);
+void scale_stats_done(struct scale_stats *s);
+
+/* One observation of each of the n quantities: x [n]. */
+void scale_stats_add(struct scale_stats *s, const double *x);
+
+/* Numbers of rule SCALE_LOCAL: the mean and the population's sd of what was added, at least one observation. */
+MUST_USE enum err scale_stats_end(const struct scale_stats *s, struct scale *out_scale);
+
+#endif
