@@ -1,0 +1,249 @@
+/* Gossip: authenticated peers, the messages between them, and payloads fetched in pieces.
+ *
+ * Everything that crosses the wire is here and is written down field by field in PROTOCOL.md; nothing here knows what a
+ * float is or when a round ends. The agent lends callbacks (struct gossip_events) and answers for its jobs; gossip owns
+ * the sockets, the sessions, the redial supervisor, the connection gate and the receive memory.
+ *
+ * Thread: the loop thread only, callbacks included. A callback may call any sending function, never gossip_close.
+ * Owner: the agent, from open to close. Time is what config.now_ms says (monotonic, milliseconds).
+ * Peers are addressed by their index in the config (ascending public key), jobs by theirs. */
+#ifndef GOSSIP_GOSSIP_H
+#define GOSSIP_GOSSIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "crypto/identity.h"
+#include "crypto/manifest.h"
+
+struct gossip;
+
+/* ---- what it is told at start ------------------------------------------------------------------------------------- */
+
+struct gossip_peer_config {
+  struct identity_key key;
+  char name[MAX_NAME_BYTES];
+  char address[MAX_ADDRESS_BYTES]; /* tcp://host:port or ipc://path; "" = it dials us */
+};
+
+struct gossip_job_config {
+  struct digest job;
+  struct digest file;     /* job file: a difference is only shown */
+  struct digest schema;   /* a difference refuses the job */
+  struct digest contract; /* a difference refuses the job */
+  const char *schema_text;   /* canonical lines, ≤ MAX_SCHEMA_TEXT_BYTES; sent once to a peer that differs */
+  const char *contract_text;
+};
+
+struct gossip_config {
+  const struct identity *identity;
+  uint8_t swarm[16];
+  uint64_t boot_epoch;
+  const char *const *listen; /* tcp://host:port, ipc://path */
+  size_t n_listen;
+  const struct gossip_peer_config *peers; /* ascending by key, without duplicates, not ourselves; copied */
+  size_t n_peers;
+  const struct gossip_job_config *jobs; /* texts borrowed for life */
+  size_t n_jobs;
+  uint64_t payload_max_bytes; /* receive memory in total */
+  uint64_t payload_bound;     /* the longest payload that any job's encoding can have */
+  uint64_t (*now_ms)(void *context);
+  void *now_context;
+};
+
+/* ---- words on the wire -------------------------------------------------------------------------------------------- */
+
+/* Position in a chain of updates; ordered by (boot_epoch, sequence); sequence 0 = nothing yet. */
+struct position {
+  uint64_t boot_epoch, sequence;
+  struct digest chain;
+};
+
+/* One job of a HELLO. */
+struct hello_job {
+  uint64_t round; /* last committed */
+  uint32_t sub;
+  struct position newest; /* own newest publication */
+  bool has_proof;         /* the newest manifest that the sender holds of the receiver (rolled-back stores) */
+  uint8_t proof[MANIFEST_BYTES];
+};
+
+enum phase {
+  PHASE_LOADING,
+  PHASE_MEETING,
+  PHASE_IDLE,
+  PHASE_TRAINING,
+  PHASE_PUBLISHING,
+  PHASE_GATHERING,
+  PHASE_MERGING,
+  PHASE_COMMITTING,
+  PHASE_JUMPING,
+  PHASE_ALONE,
+  PHASE_PAUSED,
+  PHASE_HALTED,
+  PHASE_FINISHED,
+  N_PHASES
+};
+
+/* "training"; static. */
+const char *phase_name(enum phase p);
+
+/* One job of a STATE: a level, sent every 5 s and at each change. */
+struct wire_state {
+  bool follows;    /* we follow you in this job */
+  uint16_t degree; /* configured, not revoked peers of the job */
+  enum phase phase;
+  uint64_t round; /* last committed */
+  uint32_t sub;
+  uint64_t round_in_work; /* = round when nothing is in work */
+  uint32_t sub_in_work;
+  struct position newest; /* own newest publication */
+  uint32_t progress, progress_total; /* batches of the training in work, or 0 of 0 */
+  bool finished;
+};
+
+/* ---- what it tells ------------------------------------------------------------------------------------------------ */
+
+struct gossip_events {
+  void *context;
+
+  /* A session with the peer began (is_up) or ended; reason is ERR_OK or why. Both sides have said HELLO when is_up. */
+  void (*on_session)(void *context, size_t peer, bool is_up, enum err reason);
+
+  /* The peer runs this job with equal schema and contract: its HELLO. For a job that it lacks or that differs,
+   * on_refused_job tells ERR_JOB, ERR_SCHEMA or ERR_CONTRACT instead, again when the first difference is known. */
+  void (*on_hello)(void *context, size_t peer, size_t job, const struct hello_job *hello);
+  void (*on_refused_job)(void *context, size_t peer, size_t job, enum err reason);
+
+  void (*on_state)(void *context, size_t peer, size_t job, const struct wire_state *state);
+
+  /* A manifest of the peer: canonical, signed by it, origin is the peer, of this job, schema, contract and swarm, length
+   * within the bound. `bytes` are its MANIFEST_BYTES. The receiver decides whether to fetch. */
+  void (*on_manifest)(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes);
+
+  /* A fetch is complete: m->length bytes in key order. The payload is moved: the callee frees it. Its root has not been
+   * checked (the trainer does that once, off this thread). */
+  void (*on_payload)(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload);
+
+  /* A fetch ended without a payload: ERR_GONE, ERR_NO_SESSION, ERR_TIMED_OUT, ERR_BUDGET … */
+  void (*on_fetch_failed)(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason);
+
+  /* ASK was answered without a manifest: ERR_NOT_YET, ERR_GONE, ERR_REFUSED …; `first` as asked. */
+  void (*on_answer)(void *context, size_t peer, size_t job, uint64_t first, enum err reason);
+
+  /* The peer says what became of our update. */
+  void (*on_done)(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome);
+
+  /* ---- questions that the agent answers at once ---- */
+
+  /* Own words for a HELLO to the peer. */
+  void (*fill_hello)(void *context, size_t peer, size_t job, struct hello_job *out_hello);
+  void (*fill_state)(void *context, size_t peer, size_t job, struct wire_state *out_state);
+
+  /* The i-th manifest (MANIFEST_BYTES) that answers ASK(kind, first, n): links from `first` on in sequence order, or the
+   * newest full copy (kind MANIFEST_FULL). ERR_OK; ERR_NOT_YET: not published; ERR_GONE: no longer kept;
+   * ERR_NOT_FOUND: no i-th answer (the answer is complete). */
+  enum err (*find_manifest)(void *context, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t i,
+                            uint8_t out_bytes[MANIFEST_BYTES]);
+
+  /* n bytes from offset of the payload with this root into out (the outgoing frame itself). ERR_GONE, ERR_RANGE. */
+  enum err (*read_payload)(void *context, size_t job, const struct digest *root, uint64_t offset, uint8_t *out,
+                           size_t n);
+};
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+/* Sets up the gate with its self-test, binds every listen address, dials every peer that has one. On failure `why` names
+ * the address and the cause (ERR_SYNTAX, ERR_BUSY: in use, ERR_PERMISSION, ERR_IO). Events and config strings are kept. */
+MUST_USE enum err gossip_open(const struct gossip_config *config, const struct gossip_events *events,
+                              struct gossip **out_gossip, char out_why[MAX_REASON_BYTES]);
+
+/* Says BYE to every session, closes within 1 s. */
+void gossip_close(struct gossip *g, enum err reason);
+
+/* The one poll of the loop thread: waits at most timeout_ms (−1 = until something happens or an own timer is due) for the
+ * sockets, the own timers and the descriptors lent; handles what arrived (callbacks run here); sets `ready` of each
+ * descriptor. Interrupted by a signal: returns early. */
+struct link_fd {
+  int fd;
+  bool want_write; /* wait for writability too */
+  bool ready;
+};
+
+void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t timeout_ms);
+
+/* ---- sending: best effort, never blocks; without a session nothing is sent ------------------------------------------ */
+
+/* Our state changed: STATE goes to every peer with a session (fill_state is asked for each). Coalesced per poll. */
+void gossip_state_changed(struct gossip *g, size_t job);
+
+/* ASK for links from `first` on (kind difference, n ≤ MAX_ASK) or the newest full copy (kind full, first 0, n 1). */
+void gossip_ask(struct gossip *g, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t n);
+
+/* MANIFEST, unasked, to one peer. */
+void gossip_offer(struct gossip *g, size_t peer, size_t job, const uint8_t manifest[MANIFEST_BYTES]);
+
+/* Begins to GET the payload of m from the peer: reserves m->length, ERR_BUDGET when that does not fit now (ask later),
+ * ERR_BUSY when as many fetches run with this peer as may, ERR_LENGTH above the bound, ERR_NO_SESSION. */
+MUST_USE enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct manifest *m);
+
+/* Ends the peer's fetches of the job silently and frees what they hold. */
+void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job);
+
+/* DONE: what became of the peer's update. */
+void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, enum err outcome);
+
+/* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */
+void gossip_count(struct gossip *g, size_t peer, enum err reason);
+
+/* Closes the peer's session and connection; the supervisor may dial again. */
+void gossip_kick(struct gossip *g, size_t peer, enum err reason);
+
+/* The store's epoch was raised (rolled-back store): used from the next handshake on; sessions are renewed. */
+void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
+
+/* ---- showing ------------------------------------------------------------------------------------------------------ */
+
+struct gossip_peer_info {
+  bool has_session;
+  enum err reason;               /* ERR_OK with a session of equal job, else why not */
+  char sentence[MAX_REASON_BYTES]; /* what a person reads: first difference, remedy; "" when alive */
+  uint64_t since_ms;             /* now − since = time in this state */
+  uint64_t last_heard_ms;        /* 0 = never */
+  uint64_t boot_epoch;
+  double rtt_ms;                 /* < 0 = unknown */
+  uint64_t sent_bytes, received_bytes; /* frames, after encryption */
+  uint64_t drops[N_DROPS];
+  bool we_dialled;
+};
+
+void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_info *out_info);
+
+/* Strangers: connections and handshakes that belong to no configured key, by address (the most recent ones). */
+struct gossip_stranger {
+  char address[MAX_ADDRESS_BYTES];
+  uint64_t n_unknown_key, n_handshake, n_gate;
+  uint64_t last_ms;
+};
+
+size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows, size_t capacity);
+
+/* All bytes of frames since open. */
+uint64_t gossip_sent_bytes(const struct gossip *g);
+uint64_t gossip_received_bytes(const struct gossip *g);
+
+/* Words about the link for the log, rate-limited by (peer, reason): the agent prints them. */
+struct gossip_note {
+  size_t peer; /* SIZE_MAX: a stranger */
+  enum err reason;
+  char text[MAX_REASON_BYTES];
+};
+
+/* Takes the oldest waiting note; false when none waits. */
+bool gossip_note_take(struct gossip *g, struct gossip_note *out_note);
+
+#endif
