@@ -1,0 +1,95 @@
+/* Noise_IK_25519_ChaChaPoly_SHA512 (The Noise Protocol Framework, revision 34): the handshake.
+ *
+ *   IK:  <- s        the initiator knows the responder's static key
+ *        -> e, es, s, ss
+ *        <- e, ee, se
+ *
+ * Pure: keys and ephemerals are arguments, nothing is drawn or timed here. Message 1 can be replayed by anybody who saw
+ * it: neither act on its payload nor replace a working session before a frame of the initiator opened under the new
+ * keys.
+ *
+ *   initiator: init_initiator, write_1, read_2, split, done      responder: init_responder, read_1, write_2, split,
+ * done
+ *
+ * Calling out of this order is a bug (MUST). A read that fails leaves the state as it was, so a forged message cannot
+ * end a handshake. The caller's storage; wipe it with `noise_done`, also after errors. One thread at a time. */
+#ifndef CRYPTO_NOISE_H
+#define CRYPTO_NOISE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "crypto/identity.h"
+
+enum {
+  NOISE_HASH_BYTES = 64,
+  NOISE_KEY_BYTES = 32,
+  NOISE_OVERHEAD_1 = 32 + 48 + 16, /* message 1 is so much longer than its payload: e, sealed s, tag */
+  NOISE_OVERHEAD_2 = 32 + 16,      /* message 2: e, tag */
+  MAX_NOISE_BYTES = 65535,         /* of one handshake message */
+  MAC1_BYTES = 16,
+};
+
+/* What the handshake hashes and derives: h, ck, k and n of the specification, section 5. */
+struct noise_symmetric {
+  uint8_t hash[NOISE_HASH_BYTES];
+  uint8_t chaining_key[NOISE_HASH_BYTES];
+  uint8_t key[NOISE_KEY_BYTES];
+  uint64_t nonce;
+};
+
+enum noise_step { NOISE_WRITE_1, NOISE_READ_1, NOISE_WRITE_2, NOISE_READ_2, NOISE_SPLIT, NOISE_ENDED };
+
+struct noise {
+  struct noise_symmetric symmetric;
+  struct x25519_pair own;
+  struct x25519_pair ephemeral;
+  uint8_t peer_static[X25519_BYTES]; /* responder: valid after read_1 */
+  uint8_t peer_ephemeral[X25519_BYTES];
+  enum noise_step step;
+  bool is_initiator;
+};
+
+/* One key a direction, and the handshake hash, which is unique to the session (channel binding). */
+struct session_keys {
+  uint8_t send[NOISE_KEY_BYTES];
+  uint8_t receive[NOISE_KEY_BYTES];
+  uint8_t hash[NOISE_HASH_BYTES];
+};
+
+/* `ephemeral` is fresh for each handshake (`x25519_pair_new`); only tests give a known one. */
+void noise_init_initiator(struct noise *n, const void *prologue, size_t n_prologue, const struct x25519_pair *own,
+                          const uint8_t peer_static[X25519_BYTES], const struct x25519_pair *ephemeral);
+void noise_init_responder(struct noise *n, const void *prologue, size_t n_prologue, const struct x25519_pair *own,
+                          const struct x25519_pair *ephemeral);
+
+/* Writes n_payload + NOISE_OVERHEAD_x bytes to `out_message`, which must not overlap the payload.
+ * ERR_HANDSHAKE: the peer's key is of low order. */
+MUST_USE enum err noise_write_1(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
+MUST_USE enum err noise_write_2(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
+
+/* Reads a message; the payload of n_message − NOISE_OVERHEAD_x bytes goes to `out_payload` and `*out_n_payload`.
+ * ERR_HANDSHAKE: it is not addressed to our key, forged, damaged or too short. ERR_LIMIT: the payload exceeds
+ * `capacity`. After read_1 `peer_static` is the initiator's static key: authentic, but perhaps replayed. */
+MUST_USE enum err noise_read_1(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload,
+                               size_t capacity, size_t *out_n_payload);
+MUST_USE enum err noise_read_2(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload,
+                               size_t capacity, size_t *out_n_payload);
+
+/* The keys of the session, once both messages have passed. The caller wipes them (`session_new` takes a copy). */
+void noise_split(struct noise *n, struct session_keys *out_keys);
+
+void noise_done(struct noise *n);
+void session_keys_wipe(struct session_keys *keys);
+
+/* The pre-check in front of message 1: BLAKE2b-128 of the bytes, keyed by BLAKE2b-256("starling/v1/mac1" ‖ responder's
+ * X25519 key). Whoever does not know our public key costs us no scalar multiplication (WireGuard's mac1). */
+void mac1_compute(const uint8_t responder[X25519_BYTES], const void *bytes, size_t n, uint8_t out_mac[MAC1_BYTES]);
+
+/* ERR_MAC. Compares in constant time. */
+MUST_USE enum err mac1_check(const uint8_t responder[X25519_BYTES], const void *bytes, size_t n,
+                             const uint8_t mac[MAC1_BYTES]);
+
+#endif
