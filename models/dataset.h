@@ -7,7 +7,7 @@
  * inputs: a sample stays on its side for ever, however the file grows, in whatever part and order it stands, and copies
  * of one sample are never on both sides.
  *
- * Immutable once opened; the trainer's. */
+ * A data set is immutable once opened; the trainer's. */
 #ifndef MODELS_DATASET_H
 #define MODELS_DATASET_H
 
@@ -26,10 +26,10 @@ struct data_place {
   char sentence[MAX_REASON_BYTES];
 };
 
-/* "path:line:column: sentence", "path: sentence", cut to the capacity. */
+/* "path:line:column: sentence" or "path: sentence", cut to the capacity. */
 void data_place_text(const struct data_place *place, char *out_text, size_t capacity);
 
-/* One table of samples: an IDX pair, or a CSV file (labels NULL). path NULL: none. */
+/* Labelled samples: IDX images with their IDX labels, or a CSV file (labels NULL). path NULL: none. */
 struct data_file {
   const char *path;
   const char *labels;
@@ -37,15 +37,15 @@ struct data_file {
 
 struct data_source {
   struct data_file train;
-  struct data_file test;     /* none: held out from train */
-  uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing or train is none */
+  struct data_file test;     /* local test samples; none: held out from train */
+  uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing */
   const struct scale *saved; /* numbers saved with the model, used for SCALE_LOCAL; NULL: from the training samples */
 };
 
 struct dataset {
   enum task task;
-  size_t n;        /* samples, train and test together */
-  size_t n_inputs; /* per sample */
+  size_t n;        /* samples */
+  size_t n_inputs; /* of a sample */
 
   /* Exactly one of these: */
   uint8_t *bytes; /* [n][n_inputs] from IDX */
@@ -55,28 +55,30 @@ struct dataset {
   uint16_t *labels; /* [n] classes by the contract's number */
   float *targets;   /* [n] regression */
 
-  /* Which samples are for what: disjoint, ascending, together 0 … n − 1. */
-  uint32_t *train; /* [n_train] */
-  uint32_t *test;  /* [n_test] */
-  size_t n_train, n_test;
-
   struct scale scale; /* the numbers in effect; n is 0 only for SCALE_NONE */
   double *shift;      /* [n_inputs] x' = (stored − shift) · gain */
   double *gain;       /* [n_inputs] */
 
   /* Worth a warning, never an error. */
   size_t n_classes;
-  uint32_t *class_counts;   /* [n_classes] training samples; 0: the class is absent here */
-  size_t n_ignored_columns; /* CSV columns of the first file that the contract does not name */
+  uint32_t *class_counts;   /* [n_classes]; 0: the class is absent here */
+  size_t n_ignored_columns; /* columns of the CSV file that the contract does not name */
 };
 
-/* Reads everything. A source without train files is a pure test set (the global one): all its samples are in `test`.
+/* Reads the training set and the local test set, which is NULL where neither a test file nor a holdout is given.
  * `contract` has passed contract_check. On failure *out_why has the place and the remedy.
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
- * ERR_RANGE: value, label or part outside the contract; ERR_TRUNCATED, ERR_TRAILING: sizes; ERR_CORRUPT: gzip damage,
- * counts of images and labels differ; ERR_UNSUPPORTED: other IDX type; ERR_LIMIT: a cap; ERR_NO_MEMORY. */
+ * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;
+ * ERR_CORRUPT: gzip damage, counts of images and labels differ; ERR_UNSUPPORTED: another IDX type; ERR_LIMIT: a cap;
+ * ERR_NO_MEMORY. */
 MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
-                               const struct digest_fn *fn, struct dataset **out_dataset, struct data_place *out_why);
+                               const struct digest_fn *fn, struct dataset **out_train, struct dataset **out_test,
+                               struct data_place *out_why);
+
+/* Reads a whole file as a test set, standardised by `scale` (the training set's). Errors as dataset_open. */
+MUST_USE enum err dataset_open_test(const struct data_file *file, const struct contract *contract,
+                                    const struct scale *scale, struct dataset **out_test, struct data_place *out_why);
+
 void dataset_close(struct dataset *d);
 
 /* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. */
