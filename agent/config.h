@@ -1,0 +1,97 @@
+/* The configuration: a job file that is equal on every site and a site file that is local.
+ *
+ * Both are YAML. Every scalar is read as text and converted by the one strict, locale-free converter with the mark's own
+ * line and column; every key stands once in the option table of config.c, which is also the reference that
+ * `starling config keys` prints. Anything unknown, doubled, of the wrong type or out of range is one line
+ * `file:line:column: what, expected, nearest known key`, and nothing is started.
+ *
+ * Thread: read by main before any thread starts, const to all afterwards. Owner: main. */
+#ifndef AGENT_CONFIG_H
+#define AGENT_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "crypto/identity.h"
+#include "models/codec.h"
+#include "models/contract.h"
+#include "models/learner.h"
+
+enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
+enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* The job file: equal everywhere. */
+struct job_config {
+  char name[MAX_NAME_BYTES];
+  uint32_t version;
+  char run_label[MAX_NAME_BYTES]; /* "" ; tells apart runs of one job */
+  struct contract *contract;
+  char *arch;                     /* "dense 128, relu, dense classes" */
+  struct train_config train;
+  enum codec codec;
+  uint64_t count;                 /* number of the last round; 0 = for ever */
+  struct digest file;             /* of the canonical form, shown when it differs between peers */
+};
+
+/* The site's side of a job. */
+struct site_job_config {
+  char *job_path;
+  struct job_config job;
+  char *train_path, *train_labels; /* labels: IDX only */
+  char *test_path, *test_labels;   /* local test set; NULL: held out from train */
+  char *global_test_path, *global_test_labels; /* a common test set; NULL: none */
+  uint32_t part;                   /* of a split public set, 1 … n; 0 = the job splits nothing */
+  uint64_t train_seed;             /* order and dropout only */
+  enum merge_weights weights;
+  double max_share;                /* WEIGHTS_SAMPLES: cap of one peer's weight */
+  uint32_t min_peers;              /* default 1 with peers, 0 without */
+  double deadline_min_s, deadline_max_s;
+  double meet_s;                   /* how long an agent without a committed round waits for its peers */
+  double linger_s;                 /* default 2 × deadline_max_s */
+  uint32_t alone_rounds;
+  uint32_t staleness_max;          /* τ */
+  enum when_done when_done;
+};
+
+struct peer_config {
+  char name[MAX_NAME_BYTES];
+  struct identity_key key;
+  char address[MAX_ADDRESS_BYTES]; /* "" = it dials us */
+  char origin[MAX_PATH_BYTES + 32]; /* file:line, shown by `config show` */
+};
+
+struct config {
+  char path[MAX_PATH_BYTES];      /* of the site file; relative paths in it are relative to its folder */
+  char swarm[MAX_NAME_BYTES];
+  char name[MAX_NAME_BYTES];
+  char key_file[MAX_PATH_BYTES];
+  char passphrase_file[MAX_PATH_BYTES]; /* "" = prompt when needed and on a terminal */
+  char state_dir[MAX_PATH_BYTES];
+  char (*listen)[MAX_ADDRESS_BYTES];
+  size_t n_listen;
+  struct peer_config *peers;      /* ascending by key */
+  size_t n_peers;
+  uint32_t keep_last;
+  uint32_t payload_max_mib;
+  enum log_level log_level;
+  enum log_format log_format;
+  struct site_job_config *jobs;   /* exactly one in this version */
+  size_t n_jobs;
+};
+
+enum { MAX_CONFIG_WHY_BYTES = MAX_PATH_BYTES + 2 * MAX_REASON_BYTES };
+
+/* Loads the site file, its job files and conf.d/ *.yaml beside it, and the STARLING_… overrides of `environment` (NULL-
+ * terminated "NAME=value" strings, may be NULL). out_why is the one line for people. ERR_NOT_FOUND, ERR_PERMISSION,
+ * ERR_LIMIT, ERR_SYNTAX, ERR_RANGE, ERR_EXISTS. */
+MUST_USE enum err config_load(const char *path, const char *const *environment, struct config **out_config,
+                              char out_why[MAX_CONFIG_WHY_BYTES]);
+void config_free(struct config *c);
+
+#endif
