@@ -14,7 +14,7 @@
  * Sources: Lian et al. 2017 (D-PSGD), Koloskova et al. 2019 (CHOCO-SGD: differences to a public copy), Xiao & Boyd 2004
  * (Metropolis weights).
  *
- * Thread: the trainer thread only. Owner: the trainer, from open to free. All memory is allocated in learner_open.
+ * Thread: the trainer thread only. Owner: the trainer, from open to free. Memory is allocated in learner_open and learner_attach.
  * Bits: single-threaded BLAS, double accumulators in the order given; same input, same bits on one host. */
 #ifndef MODELS_LEARNER_H
 #define MODELS_LEARNER_H
@@ -57,12 +57,16 @@ struct learner_config {
 
 struct learner;
 
+/* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture or tensors that are not shared;
+ * ERR_RANGE: a number of the train_config is out of range; ERR_NO_MEMORY. */
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
 void learner_free(struct learner *l);
 
-/* Lends the training set (never NULL) and the two test sets (NULL when there is none) for the learner's life. */
-void learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
-                    const struct dataset *global_test);
+/* Lends the training set (never NULL) and the two test sets (NULL when there is none) for the learner's life, and makes
+ * room for the order of the training samples: the only allocation after learner_open. Once. ERR_CONTRACT: a set does not
+ * have the schema's inputs and outputs; ERR_RANGE: no training samples; ERR_NO_MEMORY. */
+MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
+                                 const struct dataset *global_test);
 
 /* Called between batches; anything but ERR_OK ends the work with that error (and the model in between). */
 struct work_hook {
