@@ -44,7 +44,7 @@ END_TEST
 START_TEST(one_bit_anywhere_makes_it_unequal) {
   const struct digest zero = {{0}};
   ck_assert(digest_is_zero(&zero));
-  for (size_t i = 0; i < DIGEST_BYTES * 8u; i++) {
+  for (size_t i = 0; i < (size_t)DIGEST_BYTES * 8; i++) {
     struct digest d = {{0}};
     d.bytes[i / 8] = (uint8_t)(1u << i % 8);
     ck_assert(!digest_is_zero(&d));

@@ -58,9 +58,12 @@ START_TEST(errno_values_become_the_closest_error) {
     int value;
     enum err expected;
   } cases[] = {
-      {ENOMEM, ERR_NO_MEMORY}, {ENOSPC, ERR_NO_SPACE},   {EDQUOT, ERR_NO_SPACE}, {EROFS, ERR_READ_ONLY},
-      {ENOENT, ERR_NOT_FOUND}, {ENOTDIR, ERR_NOT_FOUND}, {EEXIST, ERR_EXISTS},   {EACCES, ERR_PERMISSION},
-      {EPERM, ERR_PERMISSION}, {ELOOP, ERR_PERMISSION},  {EAGAIN, ERR_BUSY},     {EIO, ERR_IO},
+      {ENOMEM, ERR_NO_MEMORY}, {ENOSPC, ERR_NO_SPACE},
+      {EDQUOT, ERR_NO_SPACE},  {EROFS, ERR_READ_ONLY},
+      {ENOENT, ERR_NOT_FOUND}, {ENOTDIR, ERR_NOT_FOUND},
+      {EEXIST, ERR_EXISTS},    {EACCES, ERR_PERMISSION},
+      {EPERM, ERR_PERMISSION}, {ELOOP, ERR_PERMISSION},
+      {EAGAIN, ERR_BUSY},      {EIO, ERR_IO},
       {EBADF, ERR_IO},         {0, ERR_IO},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -58,7 +58,7 @@ START_TEST(every_bit_of_a_digest_counts) {
   struct digest seed = {{0}};
   struct rng plain, changed;
   rng_init_digest(&plain, &seed);
-  for (size_t i = 0; i < DIGEST_BYTES * 8u; i++) {
+  for (size_t i = 0; i < (size_t)DIGEST_BYTES * 8; i++) {
     seed.bytes[i / 8] ^= (uint8_t)(1u << i % 8);
     rng_init_digest(&changed, &seed);
     ck_assert_mem_ne(&changed, &plain, sizeof plain);
