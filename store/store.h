@@ -119,6 +119,8 @@ struct store_commitment {
   enum round_outcome outcome;
   const uint8_t *model; /* merged model bytes */
   size_t n_model;
+  const uint8_t *own_half; /* whole snapshot of a jump or adoption; NULL refers to the newest half for what merging … */
+  size_t n_own_half;       /* … does not change */
   struct store_metrics metrics;
   const struct store_contribution *contributions;
   size_t n_contributions;
@@ -126,9 +128,9 @@ struct store_commitment {
   double seconds;                      /* the round, from the start of training */
 };
 
-/* Refers to the newest half for what merging does not change; a jump or adoption passes its own half. */
-MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c, const uint8_t *own_half,
-                               size_t n_own_half, uint64_t copy_offset, uint64_t n_copy);
+/* Label after the last committed one and published before, unless jumped or adopted (ERR_NOT_FOUND). The same label again
+ * with the same model changes nothing; with another it is ERR_EXISTS; before the last committed one it is ERR_RANGE. */
+MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c);
 
 /* Where to start (restart table): nothing, after COMMIT(label), or in GATHERING(label) with the stored half-step. */
 enum resume_at { RESUME_FRESH, RESUME_COMMITTED, RESUME_PUBLISHED };
