@@ -1,0 +1,149 @@
+/* Work that the round machine hands to the trainer and the scribe, and what comes back.
+ *
+ * Every structure is made by its sender and moved; trainer_job_free and its sisters free whatever is still inside. */
+#ifndef AGENT_CORE_WORK_H
+#define AGENT_CORE_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "crypto/manifest.h"
+#include "models/metrics.h"
+#include "store/store.h"
+
+/* Bytes on the heap, moved. */
+struct buffer {
+  uint8_t *bytes;
+  size_t n_bytes;
+};
+
+/* ---- trainer ------------------------------------------------------------------------------------------------------ */
+
+enum trainer_job_kind {
+  JOB_LOAD,  /* open data and learner, restore what `half` and `model` hold (either may be empty) */
+  JOB_TRAIN, /* local steps, then encode: answered with payload and half */
+  JOB_MERGE, /* own x̂' is durable; apply links, merge, evaluate: answered with the model (and a half for a jump) */
+  JOB_ADOPT, /* apply links, x := median of the copies, evaluate: answered with model and half */
+};
+
+/* One link of a peer's chain, or a full copy, as it came. */
+struct link_in {
+  struct manifest manifest;
+  uint8_t *payload; /* NULL for kind none */
+};
+
+/* A peer in a merge, in key order. */
+struct merge_peer {
+  size_t peer; /* = its copy in the learner */
+  struct link_in *links; /* in sequence order, a full copy first */
+  size_t n_links;
+  bool use;        /* give it weight once its links are applied */
+  double weight;   /* w_j, lag included */
+  uint32_t lag;
+  /* out: */
+  enum err reason; /* of a link that failed (ERR_ROOT, ERR_LENGTH, ERR_NON_FINITE): not merged, links after it dropped */
+  size_t n_applied;
+  bool clipped;
+  double distance;
+};
+
+struct trainer_job {
+  enum trainer_job_kind kind;
+  struct round_label label; /* the label in work */
+  struct buffer half, model; /* JOB_LOAD */
+  double rate_scale;         /* JOB_TRAIN */
+  bool start_chain;          /* JOB_TRAIN */
+  bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
+  struct merge_peer *peers;  /* JOB_MERGE, JOB_ADOPT */
+  size_t n_peers;
+};
+
+struct trainer_result {
+  enum trainer_job_kind kind;
+  struct round_label label;
+  enum err error; /* JOB_TRAIN: the model is as before the job; JOB_MERGE: ERR_MERGE_REFUSED = own half-step kept */
+  char sentence[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES]; /* JOB_LOAD: file, place and remedy, or a warning */
+
+  /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
+  uint32_t n_samples, n_test, n_global_test;
+  uint32_t local_steps;
+  double train_loss, seconds;
+
+  struct buffer payload; /* JOB_TRAIN */
+  struct digest payload_root;
+  struct buffer half;
+  uint64_t copy_offset, n_copy; /* where x̂ stands in the half */
+  struct digest copy_root;      /* Merkle root of those bytes */
+
+  struct buffer model; /* JOB_MERGE, JOB_ADOPT */
+  struct store_metrics metrics;
+  struct merge_peer *peers; /* moved back, links freed */
+  size_t n_peers;
+};
+
+void trainer_job_free(struct trainer_job *job);
+void trainer_result_free(struct trainer_result *result);
+
+/* ---- scribe ------------------------------------------------------------------------------------------------------- */
+
+enum scribe_job_kind {
+  SCRIBE_PUBLISH,
+  SCRIBE_COMMIT,
+  SCRIBE_EVENT,
+  SCRIBE_RAISE_EPOCH,
+  SCRIBE_QUERY, /* rounds for a CLI client */
+};
+
+struct scribe_job {
+  enum scribe_job_kind kind;
+
+  /* SCRIBE_PUBLISH; its pointers point into the buffers below and manifest bytes here. */
+  struct store_publication publication;
+  uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
+  struct buffer payload, half;
+
+  /* SCRIBE_COMMIT */
+  struct store_commitment commitment;
+  struct buffer model;
+  struct store_contribution *contributions;
+
+  /* SCRIBE_EVENT */
+  char event_name[MAX_NAME_BYTES], event_peer[MAX_NAME_BYTES], event_text[MAX_REASON_BYTES];
+  int64_t at_unix_s;
+
+  uint64_t above; /* SCRIBE_RAISE_EPOCH */
+
+  /* SCRIBE_QUERY: whose answer it is and what is asked: the last n rounds, n rounds from one on, or one with its peers */
+  uint64_t client;
+  uint64_t from_round;
+  uint32_t n_rounds;
+  bool one_round;
+  struct round_label label;
+};
+
+struct scribe_result {
+  enum scribe_job_kind kind;
+  enum err error;
+
+  /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none), owned by the taker. */
+  int payload_fd, copy_fd;
+  struct scribe_job *job; /* moved back on ERR_NO_SPACE and ERR_READ_ONLY so that it can be tried again, else NULL */
+
+  uint64_t boot_epoch; /* SCRIBE_RAISE_EPOCH */
+
+  /* SCRIBE_QUERY */
+  uint64_t client;
+  struct store_round *rounds;
+  size_t n_rounds;
+  struct store_contribution *contributions; /* one_round */
+  size_t n_contributions;
+};
+
+void scribe_job_free(struct scribe_job *job);
+void scribe_result_free(struct scribe_result *result); /* closes descriptors that were not taken */
+
+#endif

@@ -1,0 +1,41 @@
+/* The trainer: the thread that owns every float. It takes jobs in order from the loop and answers each with a result.
+ *
+ * Between batches it looks whether it is to stop, so a stop takes less than a second. Decoding happens here, after the
+ * payload's root has been checked here; the loop never sees a float. */
+#ifndef AGENT_RUN_TRAINER_H
+#define AGENT_RUN_TRAINER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/config.h"
+#include "agent/core/work.h"
+#include "base/err.h"
+#include "models/schema.h"
+
+struct trainer;
+
+struct trainer_config {
+  const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
+  const struct schema *schema;
+  struct digest init;     /* seed of the first weights */
+  size_t n_copies;        /* peers */
+};
+
+/* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */
+MUST_USE enum err trainer_start(const struct trainer_config *config, struct trainer **out_trainer);
+
+/* Moves a job in. */
+void trainer_put(struct trainer *t, struct trainer_job *job);
+
+struct trainer_result *trainer_poll(struct trainer *t);
+int trainer_fd(const struct trainer *t);
+
+/* Batches done and in all of the training in work; 0 of 0 otherwise. Any thread. */
+void trainer_progress(const struct trainer *t, uint32_t *out_done, uint32_t *out_total);
+
+/* Stops between two batches, joins, frees everything that still waits. NULL is allowed. */
+void trainer_stop(struct trainer *t);
+
+#endif
