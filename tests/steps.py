@@ -1,0 +1,243 @@
+"""The steps of tests/run: one table of what is run, one of sizes. See tests/run for its use."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LONG = "--long" in sys.argv[1:]
+
+# build directory -> compiler, meson options
+BUILDS = {
+    "build-gcc": ("gcc", ["-Dwerror=true"]),
+    "build-clang": ("clang", ["-Dwerror=true"]),
+    "build-asan": ("gcc", ["-Db_sanitize=address,undefined", "-Doptimization=1"]),
+    "build-tsan": ("gcc", ["-Db_sanitize=thread", "-Doptimization=1"]),
+}
+
+# Sizes. short: what every run does; long: what `--long` does. Swarm programs know the three sizes by themselves: small
+# is 3 agents, 3 rounds and a tiny model; the plain one fits in a run on 2 cores; long has the full numbers.
+SIZES = {
+    #                       short          long
+    "swarm":              ([],            ["--long"]),
+    "swarm sanitised":    (["--small"],   ["--small"]),
+    "swarm timeout s":    (300,           3600),
+    "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
+    "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
+    "threads suites":     (["unit"],      ["unit", "property"]),
+}
+
+
+def size(name):
+    return SIZES[name][LONG]
+
+
+class Tally:
+    """What one step counted: passed, failed, and skipped by name and reason."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.skipped = []
+        self.report = []  # what is printed when something failed
+
+    def add(self, passed, failed):
+        self.passed += passed
+        self.failed += failed
+
+    def fail(self, text):
+        self.failed += 1
+        self.report.append(text)
+
+
+def call(command, environment=None, timeout=None):
+    """Runs a command in the root of the tree; its exit status (124 after the time-out) and its output."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(environment or {})}, timeout=timeout,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode(errors="replace") + f"\nno end after {timeout} s\n"
+
+
+def judge(tally, command):
+    """A command that is one test: it passes by its exit status. Its own count, if it prints one, is taken instead."""
+    status, output = call(command)
+    count_own(tally, " ".join(map(str, command)), status, output)
+
+
+def count_own(tally, name, status, output):
+    counts = re.findall(r"^ran (\d+), failed (\d+), skipped (\d+)$", output, re.M)
+    ran, failed, skipped = map(int, counts[-1]) if counts else (1, int(status != 0), 0)
+    if status != 0 and failed == 0:
+        ran, failed = ran + 1, 1
+    reasons = re.findall(r"^(.*?) \.\.\. skipped:? ?(.*)$", output, re.M)
+    tally.add(ran - failed - skipped, failed)
+    tally.skipped += [f"{name}: {test}: {reason}" for test, reason in reasons[:skipped]]
+    tally.skipped += [f"{name}: it names no reason"] * (skipped - len(reasons))
+    if failed:
+        tally.report.append(f"{name}: exit status {status}\n{output[-6000:]}")
+
+
+def configure(name):
+    compiler, options = BUILDS[name]
+    known = ["--reconfigure"] if (ROOT / name / "build.ninja").exists() else []
+    return call(["meson", "setup", *known, name, "-Db_lundef=false", *options], {"CC": compiler})
+
+
+def build(tally, name):
+    """Builds; True when that worked."""
+    for status, output in (configure(name), call(["ninja", "-C", name])):
+        if status != 0:
+            tally.fail(f"{name} does not build:\n{output[-6000:]}")
+            return False
+    return True
+
+
+def compiles(name):
+    def step(tally):
+        if build(tally, name):
+            tally.add(1, 0)
+    return step
+
+
+def check_programs(name, suites, environment=None, wrap=None, slower=1):
+    """The Check programs of some suites in one build; each Check test counts."""
+    def step(tally):
+        if not build(tally, name):
+            return
+        for suite in suites:
+            log = f"testlog-{suite}{'-wrapped' if wrap else ''}"
+            (ROOT / name / "meson-logs" / f"{log}.json").unlink(missing_ok=True)
+            command = ["meson", "test", "-C", name, "--no-rebuild", "--suite", suite, "--logbase", log,
+                       "--num-processes", str(os.cpu_count()), "--timeout-multiplier", str(slower)]
+            call(command + ([f"--wrap={wrap}"] if wrap else []), environment)
+            found = list((ROOT / name / "meson-logs").glob(f"{log}*.json"))
+            count_log(tally, suite, found[0].read_text() if found else "")
+    return step
+
+
+def count_log(tally, suite, text):
+    programs = [json.loads(line) for line in text.splitlines()]
+    if not programs:
+        tally.skipped.append(f"{suite}: this tree has no such tests")
+    for program in programs:
+        output = program.get("stdout", "") + program.get("stderr", "")
+        checks = re.findall(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$", output, re.M)
+        ran = sum(int(c[0]) for c in checks)
+        failed = sum(int(c[1]) + int(c[2]) for c in checks)
+        tally.add(ran - failed, failed)
+        if program["result"] == "SKIP":
+            tally.skipped.append(f"{program['name']}: {output.strip()[-200:]}")
+        elif program["result"] != "OK":
+            if not failed:
+                tally.add(0, 1)
+            tally.report.append(f"{program['name']}: {program['result']}\n{output[-6000:]}")
+
+
+def swarm(name, sizes, environment=None):
+    """Real agents on loopback, driven by tests/swarm/test_*.py with the starling of one build."""
+    def step(tally):
+        if not build(tally, name):
+            return
+        programs = sorted((ROOT / "tests/swarm").glob("test_*.py"))
+        starling = ROOT / name / "starling"
+        if not programs or not starling.exists():
+            tally.skipped.append(f"swarm: {'no tests in tests/swarm' if starling.exists() else 'no starling is built'}")
+            return
+        for program in programs:
+            command = ["/usr/bin/python3", str(program), "--starling", str(starling), *sizes]
+            status, output = call(command, environment, size("swarm timeout s"))
+            count_own(tally, program.stem, status, output)
+    return step
+
+
+def layers(tally):
+    judge(tally, ["tests/lint/layers"])
+    judge(tally, ["tests/lint/layers", "--self-test"])
+
+
+def tidy(tally):
+    status, output = configure("build-clang")
+    if status != 0:
+        return tally.fail(output[-6000:])
+    judge(tally, ["tests/lint/tidy", "build-clang"])
+
+
+def one(*command):
+    return lambda tally: judge(tally, command)
+
+
+# Programs run in one process, so that the tools see all of it; one BLAS thread, as the agent has.
+CALM = {"CK_FORK": "no", "OPENBLAS_NUM_THREADS": "1"}
+# No detect_stack_use_after_return: this compiler's fake frames ignore alignments above 32 bytes.
+ASAN = {**CALM,
+        "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "LSAN_OPTIONS": f"suppressions={ROOT}/tests/sanitise/lsan.supp:print_suppressions=0"}
+TSAN = {**CALM,
+        "TSAN_OPTIONS": f"suppressions={ROOT}/tests/sanitise/tsan.supp:ignore_noninstrumented_modules=1"
+                        ":halt_on_error=0:exitcode=66"}
+VALGRIND = ("valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,possible"
+            f" --suppressions={ROOT}/tests/sanitise/valgrind.supp")
+# ThreadSanitizer of this compiler does not know the wide address randomisation of newer kernels.
+STILL = "setarch -R" if shutil.which("setarch") and call(["setarch", "-R", "true"])[0] == 0 else None
+
+# name, what it does
+STEPS = [
+    ("format", one("tests/lint/format")),
+    ("layers", layers),
+    ("shell", one("tests/lint/shell")),
+    ("cppcheck", one("tests/lint/cppcheck")),
+    ("gcc", compiles("build-gcc")),
+    ("clang", compiles("build-clang")),
+    ("tidy", tidy),
+    ("unit", check_programs("build-gcc", ["unit"])),
+    ("property", check_programs("build-gcc", ["property"], slower=5)),
+    ("golden", check_programs("build-gcc", ["golden"])),
+    ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
+    ("swarm", swarm("build-gcc", size("swarm"))),
+    ("asan", check_programs("build-asan", size("sanitised suites"), ASAN, slower=5)),
+    ("asan-swarm", swarm("build-asan", size("swarm sanitised"), ASAN)),
+    ("tsan", check_programs("build-tsan", size("threads suites"), TSAN, STILL, slower=10)),
+    ("valgrind", check_programs("build-gcc", size("valgrind suites"), CALM, VALGRIND, slower=20)),
+]
+
+
+def run(steps):
+    rows = []
+    for name, step in steps:
+        print(f"--- {name}", flush=True)
+        tally, start = Tally(), time.monotonic()
+        step(tally)
+        rows.append((name, tally, time.monotonic() - start))
+        for text in tally.report:
+            print(text.rstrip(), flush=True)
+    print(f"\n{'step':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8}")
+    for name, t, seconds in rows:
+        print(f"{name:<12} {t.passed:>7} {t.failed:>7} {len(t.skipped):>7} {seconds:>8.1f}")
+    for name, t, _ in rows:
+        for text in t.skipped:
+            print(f"SKIPPED {name}: {text}")
+    return [sum(values) for values in zip(*((t.passed, t.failed, len(t.skipped)) for _, t, _ in rows))]
+
+
+def main():
+    names = [a for a in sys.argv[1:] if a != "--long"]
+    if "--list" in names:
+        print(*(name for name, _ in STEPS), sep="\n")
+        return 0
+    unknown = set(names) - {name for name, _ in STEPS}
+    if unknown:
+        print(f"tests/run: no step {', '.join(sorted(unknown))}; steps: {', '.join(n for n, _ in STEPS)}")
+        return 1
+    passed, failed, skipped = run([s for s in STEPS if not names or s[0] in names])
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
