@@ -49,8 +49,8 @@ const struct identity_key *identity_public(const struct identity *id);
 /* The seed, for the key file only; the caller wipes it. */
 void identity_seed(const struct identity *id, uint8_t out_seed[IDENTITY_SEED_BYTES]);
 
-/* The pair's X25519 form: the Noise static key. The caller wipes it. */
-void identity_x25519(const struct identity *id, struct x25519_pair *out_pair);
+/* The pair's X25519 form, the Noise static key; borrowed, in the identity's guarded memory. */
+const struct x25519_pair *identity_x25519(const struct identity *id);
 
 int identity_key_compare(const struct identity_key *a, const struct identity_key *b);
 bool identity_key_equal(const struct identity_key *a, const struct identity_key *b);

@@ -31,7 +31,7 @@ MUST_USE enum err key_file_create(const char *path, const struct identity *id, c
                                   char out_why[MAX_REASON_BYTES]);
 
 /* Reads a key. Links are followed and the target is judged: a regular file of at most MAX_KEY_FILE_BYTES, not writable
- * by others, and (a) owned by us (or by root) with no permission for group and others, or (b) inside `credentials_dir`
+ * by others, and (a) owned by us with no permission for group and others, or (b) inside `credentials_dir`
  * (systemd's $CREDENTIALS_DIRECTORY; NULL: none), or (c) on a read-only mount and not readable by others (Kubernetes
  * secrets). Never blocks on a FIFO. `source` NULL: a file with passphrase is refused. The caller frees the identity.
  * ERR_NOT_FOUND, ERR_PERMISSION (a rule above), ERR_LIMIT (size), ERR_TRUNCATED, ERR_SYNTAX (not this format),

@@ -1,22 +1,19 @@
 /* Noise_IK_25519_ChaChaPoly_SHA512 (The Noise Protocol Framework, revision 34): the handshake.
  *
- *   IK:  <- s        the initiator knows the responder's static key
- *        -> e, es, s, ss
- *        <- e, ee, se
+ *   IK:  <- s                the initiator knows the responder's static key
+ *        -> e, es, s, ss     message 1
+ *        <- e, ee, se        message 2
  *
- * Pure: keys and ephemerals are arguments, nothing is drawn or timed here. Message 1 can be replayed by anybody who saw
- * it: neither act on its payload nor replace a working session before a frame of the initiator opened under the new
- * keys.
+ *   initiator: new_initiator, write_1, read_2, split, free      responder: new_responder, read_1, write_2, split, free
  *
- *   initiator: init_initiator, write_1, read_2, split, done      responder: init_responder, read_1, write_2, split,
- * done
+ * Message 1 can be replayed by anybody who saw it: neither act on its payload nor replace a working session before a frame
+ * of the initiator opened under the new keys. Calling out of the order above is a bug (MUST). A read that fails leaves
+ * the state as it was, so a forged message cannot end a handshake.
  *
- * Calling out of this order is a bug (MUST). A read that fails leaves the state as it was, so a forged message cannot
- * end a handshake. The caller's storage; wipe it with `noise_done`, also after errors. One thread at a time. */
+ * Lives in guarded, locked memory. No sockets, no clock; one thread at a time. */
 #ifndef CRYPTO_NOISE_H
 #define CRYPTO_NOISE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,25 +29,7 @@ enum {
   MAC1_BYTES = 16,
 };
 
-/* What the handshake hashes and derives: h, ck, k and n of the specification, section 5. */
-struct noise_symmetric {
-  uint8_t hash[NOISE_HASH_BYTES];
-  uint8_t chaining_key[NOISE_HASH_BYTES];
-  uint8_t key[NOISE_KEY_BYTES];
-  uint64_t nonce;
-};
-
-enum noise_step { NOISE_WRITE_1, NOISE_READ_1, NOISE_WRITE_2, NOISE_READ_2, NOISE_SPLIT, NOISE_ENDED };
-
-struct noise {
-  struct noise_symmetric symmetric;
-  struct x25519_pair own;
-  struct x25519_pair ephemeral;
-  uint8_t peer_static[X25519_BYTES]; /* responder: valid after read_1 */
-  uint8_t peer_ephemeral[X25519_BYTES];
-  enum noise_step step;
-  bool is_initiator;
-};
+struct noise;
 
 /* One key a direction, and the handshake hash, which is unique to the session (channel binding). */
 struct session_keys {
@@ -59,14 +38,19 @@ struct session_keys {
   uint8_t hash[NOISE_HASH_BYTES];
 };
 
-/* `ephemeral` is fresh for each handshake (`x25519_pair_new`); only tests give a known one. */
-void noise_init_initiator(struct noise *n, const void *prologue, size_t n_prologue, const struct x25519_pair *own,
-                          const uint8_t peer_static[X25519_BYTES], const struct x25519_pair *ephemeral);
-void noise_init_responder(struct noise *n, const void *prologue, size_t n_prologue, const struct x25519_pair *own,
-                          const struct x25519_pair *ephemeral);
+/* `own` is borrowed and must outlive the handshake (`identity_x25519`). `ephemeral` NULL: a fresh one is drawn; only tests
+ * give a known one. The prologue is hashed, equal on both sides, may be empty. ERR_NO_MEMORY. */
+MUST_USE enum err noise_new_initiator(const void *prologue, size_t n_prologue, const struct x25519_pair *own,
+                                      const uint8_t responder[X25519_BYTES], const struct x25519_pair *ephemeral,
+                                      struct noise **out_noise);
+MUST_USE enum err noise_new_responder(const void *prologue, size_t n_prologue, const struct x25519_pair *own,
+                                      const struct x25519_pair *ephemeral, struct noise **out_noise);
+
+/* Takes NULL. Wipes everything. */
+void noise_free(struct noise *n);
 
 /* Writes n_payload + NOISE_OVERHEAD_x bytes to `out_message`, which must not overlap the payload.
- * ERR_HANDSHAKE: the peer's key is of low order. */
+ * ERR_HANDSHAKE: the peer's key is of low order; the message is void. */
 MUST_USE enum err noise_write_1(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
 MUST_USE enum err noise_write_2(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
 
@@ -78,10 +62,12 @@ MUST_USE enum err noise_read_1(struct noise *n, const uint8_t *message, size_t n
 MUST_USE enum err noise_read_2(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload,
                                size_t capacity, size_t *out_n_payload);
 
+/* The other side's static key, borrowed. Responder: after read_1, authentic but perhaps replayed. */
+const uint8_t *noise_peer_static(const struct noise *n);
+
 /* The keys of the session, once both messages have passed. The caller wipes them (`session_new` takes a copy). */
 void noise_split(struct noise *n, struct session_keys *out_keys);
 
-void noise_done(struct noise *n);
 void session_keys_wipe(struct session_keys *keys);
 
 /* The pre-check in front of message 1: BLAKE2b-128 of the bytes, keyed by BLAKE2b-256("starling/v1/mac1" ‖ responder's
