@@ -78,7 +78,8 @@
   X(MERGE_REFUSED, "merge-refused", "the merged model was not finite, the own one was kept")                           \
   X(BUDGET, "budget", "no receive memory is free for it now")                                                          \
   X(BACKLOG, "backlog", "it sends faster than it is read")                                                             \
-  X(GATE, "gate", "too many connections without a session")
+  X(GATE, "gate", "too many connections without a session")                                                            \
+  X(CLONE, "clone", "two agents run with its key: a disk or key file was copied")
 
 enum err {
 #define X(symbol, name, sentence) ERR_##symbol,

@@ -22,6 +22,8 @@
 
 struct gossip;
 
+enum { GOSSIP_VERSION = 1 };
+
 /* ---- what it is told at start ------------------------------------------------------------------------------------- */
 
 struct gossip_peer_config {
@@ -51,6 +53,7 @@ struct gossip_config {
   size_t n_jobs;
   uint64_t payload_max_bytes; /* receive memory in total */
   uint64_t payload_bound;     /* the longest payload that any job's encoding can have */
+  uint16_t version_min, version_max; /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
   uint64_t (*now_ms)(void *context);
   void *now_context;
 };
