@@ -27,6 +27,7 @@ enum {
   MAX_LAYERS = 256,
   MAX_ARCH_BYTES = 4096,
   MAX_PARAMETERS = 1 << 27,
+  MAX_BATCH = 4096,
 
   /* the wire */
   CHUNK_BYTES = 64 * 1024,

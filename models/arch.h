@@ -18,14 +18,12 @@
 
 #include "base/err.h"
 #include "base/limits.h"
+#include "models/contract.h"
 #include "models/layer.h"
-#include "models/loss.h"
-
-struct contract;
 
 struct arch {
   char text[MAX_ARCH_BYTES]; /* canonical: numbers for words, shorthands written out, default names left out */
-  enum loss loss;            /* by the contract's task */
+  enum loss_kind loss;       /* the contract's */
   uint32_t n_inputs;         /* values a sample */
   uint32_t n_outputs;
   size_t n_layers;

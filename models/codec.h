@@ -38,6 +38,9 @@ MUST_USE enum err codec_add(enum codec c, const uint8_t *bytes, size_t n_bytes, 
 /* A whole model as n little-endian f32: full copies and snapshots. */
 void codec_write_values(const float *values, size_t n_values, uint8_t *out_bytes);
 
+/* Whether n f32 values are finite: ERR_NON_FINITE when not. */
+MUST_USE enum err codec_check_values(const uint8_t *bytes, size_t n_values);
+
 /* ERR_LENGTH: not 4·n bytes; ERR_NON_FINITE. out_values is untouched after an error. */
 MUST_USE enum err codec_read_values(const uint8_t *bytes, size_t n_bytes, float *out_values, size_t n_values);
 

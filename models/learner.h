@@ -29,30 +29,17 @@
 #include "models/dataset.h"
 #include "models/metrics.h"
 #include "models/schema.h"
-
-enum schedule { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
-
-struct train_config {
-  uint32_t epochs; /* passes over the local training set a round; used when steps is 0 */
-  uint32_t steps;  /* SGD steps a round; 0 = by epochs */
-  uint32_t batch;
-  double learning_rate;
-  double momentum;      /* m ← βm + g, x ← x − ηm; kept between rounds */
-  double weight_decay;  /* added to the gradient: g + λx */
-  enum schedule schedule;
-  uint32_t step_rounds; /* SCHEDULE_STEP: every so many rounds the rate is multiplied by step_factor */
-  double step_factor;
-  uint64_t total_rounds; /* SCHEDULE_COSINE: rate · ½(1 + cos(π · (round−1)/total_rounds)) */
-};
+#include "models/sgd.h"
 
 struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */
+  struct digest schema_hash;   /* of the schema, for the head of snapshots */
   struct train_config train;
-  enum codec codec;        /* CODEC_F32 or CODEC_F16: encoding of differences */
-  struct digest init;      /* seed of the first weights: equal at every agent of the job */
-  uint64_t train_seed;     /* with part: seed of order and dropout */
+  enum codec codec;    /* CODEC_F32 or CODEC_F16: encoding of differences */
+  struct digest init;  /* seed of the first weights: equal at every agent of the job */
+  uint64_t train_seed; /* with part: seed of order and dropout */
   uint32_t part;
-  size_t n_copies;         /* peers followed */
+  size_t n_copies; /* peers followed */
 };
 
 struct learner;
@@ -77,7 +64,7 @@ struct work_hook {
 struct train_report {
   uint32_t local_steps;
   uint32_t n_samples; /* size of the local training set */
-  double loss;        /* mean over the round's batches */
+  double loss;        /* mean over the samples of the round's batches */
   double seconds;     /* not filled here: rooms below have no clock */
 };
 
@@ -105,9 +92,9 @@ MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec co
 /* One peer's share in a merge, in the order in which they are to be added (ascending public key). */
 struct contribution {
   size_t copy;
-  double weight;    /* w_j ≥ 0, Σ w_j ≤ 1 */
-  double distance;  /* out: ‖x̂_j − x̂‖₂ */
-  bool clipped;     /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
+  double weight;   /* w_j ≥ 0, Σ w_j ≤ 1 */
+  double distance; /* out: ‖x̂_j − x̂‖₂ */
+  bool clipped;    /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
 };
 
 /* x ← x + Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂. With n = 0, x is unchanged to the bit.

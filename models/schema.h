@@ -37,6 +37,9 @@ struct tensor {
 
 struct schema;
 
+/* The product of the shape. ERR_SYNTAX: rank or an extent out of range; ERR_LIMIT above MAX_PARAMETERS. */
+MUST_USE enum err tensor_values(const struct tensor *t, size_t *out_n);
+
 /* A schema of these n tensors; offset and n_values need not be filled in. ERR_SYNTAX: a bad name, role, rank or a zero
  * extent; ERR_EXISTS: a name twice; ERR_LIMIT: MAX_TENSORS or MAX_PARAMETERS exceeded; ERR_RANGE: no tensors. */
 MUST_USE enum err schema_new(const struct tensor *tensors, size_t n_tensors, struct schema **out_schema);

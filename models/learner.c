@@ -1,0 +1,503 @@
+#include "models/learner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/must.h"
+#include "models/floats.h"
+#include "models/loss.h"
+#include "models/merge.h"
+#include "models/net.h"
+
+enum { EVALUATION_BATCH = 256 };
+
+struct learner {
+  struct learner_config config;
+  const struct arch *arch;
+  size_t n; /* P */
+  struct net *net;
+
+  float *x;        /* [P] the model */
+  float *momentum; /* [P] */
+  float *copy;     /* [P] x̂ */
+  float *spare;    /* [P] x̂' while it is pending; else where learner_train keeps the round's first x */
+  bool pending;
+  float **copies; /* [n_copies][P] x̂_j */
+
+  struct distance_ring ring;
+  double own_step;          /* ‖x after − x before‖ of the last learner_train */
+  struct merge_term *terms; /* [n_copies] room for a merge */
+
+  const struct dataset *train;
+  const struct dataset *tests[2]; /* by enum test_set */
+  uint32_t *order;                /* [train->n] */
+
+  /* One batch. */
+  size_t max_batch;
+  uint32_t *index;  /* [max_batch] */
+  uint16_t *labels; /* [max_batch] classification */
+  float *targets;   /* [max_batch] regression */
+  float *d_z;       /* [max_batch][n_outputs] */
+};
+
+/* ---- opening and closing */
+
+static enum err check_schema(const struct schema *s) {
+  if (!schema_arch(s))
+    return ERR_UNSUPPORTED;
+  for (size_t i = 0; i < schema_tensors(s); i++)
+    if (schema_tensor(s, i)->role != ROLE_SHARED)
+      return ERR_UNSUPPORTED;
+  return ERR_OK;
+}
+
+static enum err allocate_copies(struct learner *l) {
+  size_t n = l->config.n_copies;
+  l->copies = calloc(n + 1, sizeof *l->copies);
+  l->terms = calloc(n + 1, sizeof *l->terms);
+  if (!l->copies || !l->terms)
+    return ERR_NO_MEMORY;
+  for (size_t i = 0; i < n; i++)
+    if (!(l->copies[i] = floats_new(l->n)))
+      return ERR_NO_MEMORY;
+  return ERR_OK;
+}
+
+static enum err allocate_model(struct learner *l) {
+  l->x = floats_new(l->n);
+  l->momentum = floats_new(l->n);
+  l->copy = floats_new(l->n);
+  l->spare = floats_new(l->n);
+  return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
+}
+
+static enum err allocate_batch(struct learner *l) {
+  l->max_batch = l->config.train.batch > EVALUATION_BATCH ? l->config.train.batch : EVALUATION_BATCH;
+  l->index = calloc(l->max_batch, sizeof *l->index);
+  l->labels = calloc(l->max_batch, sizeof *l->labels);
+  l->targets = floats_new(l->max_batch);
+  l->d_z = floats_new(l->max_batch * l->arch->n_outputs);
+  if (!l->index || !l->labels || !l->targets || !l->d_z)
+    return ERR_NO_MEMORY;
+  return net_open(l->arch, l->max_batch, &l->net);
+}
+
+enum err learner_open(const struct learner_config *config, struct learner **out_learner) {
+  MUST(config->n_copies <= MAX_PEERS);
+  enum err e = check_schema(config->schema);
+  if (!e)
+    e = train_config_check(&config->train);
+  if (e)
+    return e;
+  struct learner *l = calloc(1, sizeof *l);
+  if (!l)
+    return ERR_NO_MEMORY;
+  l->config = *config;
+  l->arch = schema_arch(config->schema);
+  l->n = schema_parameters(config->schema);
+  e = allocate_model(l);
+  if (!e)
+    e = allocate_copies(l);
+  if (!e)
+    e = allocate_batch(l);
+  if (e) {
+    learner_free(l);
+    return e;
+  }
+  net_init_weights(l->arch, &config->init, l->x);
+  memcpy(l->copy, l->x, l->n * sizeof *l->x);
+  *out_learner = l;
+  return ERR_OK;
+}
+
+void learner_free(struct learner *l) {
+  if (!l)
+    return;
+  for (size_t i = 0; l->copies && i < l->config.n_copies; i++)
+    free(l->copies[i]);
+  net_free(l->net);
+  float *arrays[] = {l->x, l->momentum, l->copy, l->spare, l->targets, l->d_z};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    free(arrays[i]);
+  free(l->copies);
+  free(l->terms);
+  free(l->order);
+  free(l->index);
+  free(l->labels);
+  free(l);
+}
+
+/* ---- data */
+
+static bool fits(const struct learner *l, const struct dataset *d) {
+  if (d->n_inputs != l->arch->n_inputs)
+    return false;
+  return d->task == TASK_CLASSIFY ? d->n_classes == l->arch->n_outputs : l->arch->n_outputs == 1;
+}
+
+enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
+                        const struct dataset *global_test) {
+  MUST(!l->train);
+  const struct dataset *sets[] = {train, local_test, global_test};
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    if (sets[i] && (!fits(l, sets[i]) || sets[i]->task != train->task))
+      return ERR_CONTRACT;
+  if (train->n == 0)
+    return ERR_RANGE;
+  l->order = calloc(train->n, sizeof *l->order);
+  if (!l->order)
+    return ERR_NO_MEMORY;
+  l->train = train;
+  l->tests[TEST_LOCAL] = local_test;
+  l->tests[TEST_GLOBAL] = global_test;
+  return ERR_OK;
+}
+
+/* Forwards over n samples of d. The outputs z [n][n_outputs], the sum of the losses, and ∂L/∂z when d_z is not NULL. */
+static const float *run_batch(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n,
+                              struct rng *dropout, float *d_z, double *out_loss_sum) {
+  dataset_gather(d, index, n, net_input(l->net));
+  const float *z = net_forward(l->net, l->x, n, dropout);
+  if (d->task == TASK_CLASSIFY) {
+    dataset_gather_labels(d, index, n, l->labels);
+    *out_loss_sum = loss_cross_entropy(z, l->labels, n, l->arch->n_outputs, d_z);
+  } else {
+    dataset_gather_targets(d, index, n, l->targets);
+    *out_loss_sum = loss_mean_squared_error(z, l->targets, n, l->arch->n_outputs, d_z);
+  }
+  return z;
+}
+
+/* ---- training */
+
+static size_t steps_of_round(const struct learner *l) {
+  const struct train_config *c = &l->config.train;
+  size_t per_epoch = (l->train->n + c->batch - 1) / c->batch;
+  return c->steps > 0 ? c->steps : c->epochs * per_epoch;
+}
+
+/* The order in which a round visits the samples: shuffled anew whenever all were visited. */
+struct sampler {
+  struct rng rng;
+  size_t at;
+};
+
+static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
+  sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+  for (size_t i = 0; i < l->train->n; i++)
+    l->order[i] = (uint32_t)i;
+  s->at = l->train->n;
+}
+
+static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t *out_n) {
+  if (s->at == l->train->n) {
+    rng_shuffle(&s->rng, l->order, l->train->n);
+    s->at = 0;
+  }
+  size_t left = l->train->n - s->at;
+  *out_n = left < l->config.train.batch ? left : l->config.train.batch;
+  const uint32_t *index = l->order + s->at;
+  s->at += *out_n;
+  return index;
+}
+
+static double train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout) {
+  const struct train_config *c = &l->config.train;
+  double loss_sum;
+  run_batch(l, l->train, index, n, dropout, l->d_z, &loss_sum);
+  net_backward(l->net, l->x, l->d_z, c->momentum, l->momentum);
+  sgd_step(l->x, l->momentum, l->n, rate, c->weight_decay);
+  return loss_sum;
+}
+
+static enum err call_hook(const struct work_hook *hook, size_t done, size_t total) {
+  return hook ? hook->between_batches(hook->context, done, total) : ERR_OK;
+}
+
+enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
+                       struct train_report *out_report) {
+  MUST(l->train);
+  double rate = rate_scale * sgd_rate(&l->config.train, round);
+  size_t total = steps_of_round(l), n_seen = 0;
+  double loss_sum = 0;
+  struct sampler sampler;
+  struct rng dropout;
+  sampler_init(&sampler, l, round, sub);
+  sgd_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
+  l->pending = false;
+  memcpy(l->spare, l->x, l->n * sizeof *l->x);
+  for (size_t step = 0; step < total; step++) {
+    enum err e = call_hook(hook, step, total);
+    if (e)
+      return e;
+    size_t n;
+    const uint32_t *index = sampler_next(&sampler, l, &n);
+    loss_sum += train_batch(l, index, n, rate, &dropout);
+    n_seen += n;
+    if (!isfinite(loss_sum))
+      return ERR_NON_FINITE;
+  }
+  if (!floats_finite(l->x, l->n) || !floats_finite(l->momentum, l->n))
+    return ERR_NON_FINITE;
+  l->own_step = floats_distance(l->x, l->spare, l->n);
+  *out_report = (struct train_report){
+      .local_steps = (uint32_t)total, .n_samples = (uint32_t)l->train->n, .loss = loss_sum / (double)n_seen};
+  return ERR_OK;
+}
+
+/* ---- the own update */
+
+size_t learner_payload_bound(const struct learner *l) {
+  return codec_bound(CODEC_F32, l->n);
+}
+
+static enum err encode_full(struct learner *l, uint8_t *out_payload) {
+  if (!floats_finite(l->x, l->n))
+    return ERR_NON_FINITE;
+  codec_write_values(l->x, l->n, out_payload);
+  memcpy(l->spare, l->x, l->n * sizeof *l->x);
+  return ERR_OK;
+}
+
+static enum err encode_difference(struct learner *l, uint8_t *out_payload) {
+  enum err e = codec_encode(l->config.codec, l->x, l->copy, l->n, out_payload);
+  if (e)
+    return e;
+  memcpy(l->spare, l->copy, l->n * sizeof *l->copy);
+  return codec_add(l->config.codec, out_payload, codec_bound(l->config.codec, l->n), l->spare, l->n);
+}
+
+enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes) {
+  l->pending = false;
+  enum err e = start_chain ? encode_full(l, out_payload) : encode_difference(l, out_payload);
+  if (e)
+    return e;
+  l->pending = true;
+  *out_n_bytes = codec_bound(start_chain ? CODEC_F32 : l->config.codec, l->n);
+  return ERR_OK;
+}
+
+void learner_published(struct learner *l) {
+  MUST(l->pending);
+  float *published = l->spare;
+  l->spare = l->copy;
+  l->copy = published;
+  l->pending = false;
+}
+
+/* ---- copies of peers, merging */
+
+static float *copy_of(struct learner *l, size_t copy) {
+  MUST(copy < l->config.n_copies);
+  return l->copies[copy];
+}
+
+enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, size_t n_bytes) {
+  return codec_read_values(bytes, n_bytes, copy_of(l, copy), l->n);
+}
+
+enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes, size_t n_bytes) {
+  return codec_add(codec, bytes, n_bytes, copy_of(l, copy), l->n);
+}
+
+static struct merge_term bounded_term(struct learner *l, struct contribution *c, double bound) {
+  const float *copy = copy_of(l, c->copy);
+  c->distance = floats_distance(copy, l->copy, l->n);
+  c->clipped = c->distance > bound;
+  return (struct merge_term){copy, c->clipped ? c->weight * (bound / c->distance) : c->weight};
+}
+
+enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
+  MUST(n <= l->config.n_copies);
+  double bound = distance_ring_bound(&l->ring, l->own_step);
+  for (size_t i = 0; i < n; i++)
+    l->terms[i] = bounded_term(l, &contributions[i], bound);
+  enum err e = merge_apply(l->x, l->copy, l->terms, n, l->n);
+  if (e)
+    return e;
+  for (size_t i = 0; i < n; i++)
+    if (contributions[i].weight > 0)
+      distance_ring_put(&l->ring, fmin(contributions[i].distance, bound));
+  return ERR_OK;
+}
+
+void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
+  const float *chosen[MAX_PEERS];
+  MUST(n >= 1 && n <= l->config.n_copies);
+  for (size_t i = 0; i < n; i++)
+    chosen[i] = copy_of(l, copies[i]);
+  merge_median(l->x, chosen, n, l->n);
+}
+
+/* ---- evaluation */
+
+static void evaluate_batch(struct learner *l, const struct dataset *d, size_t first, size_t n, struct metrics *m) {
+  double loss_sum;
+  for (size_t i = 0; i < n; i++)
+    l->index[i] = (uint32_t)(first + i);
+  const float *z = run_batch(l, d, l->index, n, NULL, NULL, &loss_sum);
+  if (d->task == TASK_CLASSIFY)
+    metrics_add_classes(m, z, l->labels, n, loss_sum);
+  else
+    metrics_add_targets(m, z, l->targets, n, loss_sum);
+}
+
+enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
+                          struct metrics *out_metrics) {
+  const struct dataset *d = l->tests[which];
+  if (!d)
+    return ERR_NOT_FOUND;
+  struct metrics m;
+  enum err e = metrics_init(&m, d->task, d->n_classes);
+  if (e)
+    return e;
+  for (size_t at = 0; at < d->n && !e; at += EVALUATION_BATCH) {
+    e = call_hook(hook, at, d->n);
+    if (!e)
+      evaluate_batch(l, d, at, d->n - at < EVALUATION_BATCH ? d->n - at : EVALUATION_BATCH, &m);
+  }
+  if (e) {
+    metrics_done(&m);
+    return e;
+  }
+  metrics_end(&m);
+  *out_metrics = m; /* now the caller's */
+  return ERR_OK;
+}
+
+/* ---- snapshots
+ *
+ *   head   magic 8, version u32, zero u32, schema hash 32, P u64, zero u64                          64 bytes
+ *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, momentum, x̂                 328 + 12·P
+ *   model  head, x                                                                                  64 + 4·P */
+
+enum { SNAPSHOT_VERSION = 1, HEAD_BYTES = 64, STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING, MAGIC_BYTES = 8 };
+
+static const char half_magic[MAGIC_BYTES] = "starhalf", model_magic[MAGIC_BYTES] = "starmodl";
+
+/* Room and place of an array in a snapshot. */
+static size_t array_bytes(const struct learner *l) {
+  return codec_bound(CODEC_F32, l->n);
+}
+
+static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], uint8_t out_bytes[HEAD_BYTES]) {
+  struct writer w;
+  writer_init(&w, out_bytes, HEAD_BYTES);
+  writer_bytes(&w, magic, MAGIC_BYTES);
+  writer_u32(&w, SNAPSHOT_VERSION);
+  writer_u32(&w, 0);
+  writer_bytes(&w, l->config.schema_hash.bytes, DIGEST_BYTES);
+  writer_u64(&w, l->n);
+  writer_u64(&w, 0);
+  MUST(writer_end(&w) == ERR_OK);
+}
+
+static enum err head_check(const struct learner *l, const char magic[MAGIC_BYTES], size_t expected_bytes,
+                           const uint8_t *bytes, size_t n_bytes) {
+  struct cursor c;
+  char found[MAGIC_BYTES];
+  struct digest schema;
+  if (n_bytes < HEAD_BYTES)
+    return ERR_TRUNCATED;
+  cursor_init(&c, bytes, HEAD_BYTES);
+  cursor_bytes(&c, found, sizeof found);
+  uint32_t version = cursor_u32(&c), zero = cursor_u32(&c);
+  cursor_bytes(&c, schema.bytes, sizeof schema.bytes);
+  uint64_t n = cursor_u64(&c), zero_too = cursor_u64(&c);
+  if (memcmp(found, magic, sizeof found) != 0)
+    return ERR_CORRUPT;
+  if (version != SNAPSHOT_VERSION)
+    return version > SNAPSHOT_VERSION ? ERR_TOO_NEW : ERR_CORRUPT;
+  if (!digest_equal(&schema, &l->config.schema_hash))
+    return ERR_SCHEMA;
+  if (zero || zero_too || n != l->n)
+    return ERR_CORRUPT;
+  if (n_bytes != expected_bytes)
+    return n_bytes < expected_bytes ? ERR_TRUNCATED : ERR_TRAILING;
+  return ERR_OK;
+}
+
+static void state_write(const struct learner *l, uint8_t out_bytes[STATE_BYTES]) {
+  struct writer w;
+  writer_init(&w, out_bytes, STATE_BYTES);
+  writer_f64(&w, l->own_step);
+  writer_u32(&w, l->ring.n);
+  writer_u32(&w, l->ring.oldest);
+  for (size_t i = 0; i < MERGE_RING; i++)
+    writer_f64(&w, l->ring.distances[i]);
+  MUST(writer_end(&w) == ERR_OK);
+}
+
+static bool is_distance(double d) {
+  return isfinite(d) && d >= 0;
+}
+
+static enum err state_read(const uint8_t bytes[STATE_BYTES], double *out_own_step, struct distance_ring *out_ring) {
+  struct cursor c;
+  cursor_init(&c, bytes, STATE_BYTES);
+  *out_own_step = cursor_f64(&c);
+  out_ring->n = cursor_u32(&c);
+  out_ring->oldest = cursor_u32(&c);
+  bool sound = is_distance(*out_own_step) && out_ring->n <= MERGE_RING && out_ring->oldest < MERGE_RING;
+  sound = sound && (out_ring->n == MERGE_RING || out_ring->oldest == 0);
+  for (size_t i = 0; i < MERGE_RING; i++) {
+    out_ring->distances[i] = cursor_f64(&c);
+    sound = sound && is_distance(out_ring->distances[i]);
+  }
+  return sound ? ERR_OK : ERR_CORRUPT;
+}
+
+size_t learner_half_bytes(const struct learner *l) {
+  return HEAD_BYTES + STATE_BYTES + 3 * array_bytes(l);
+}
+
+size_t learner_half_copy_offset(const struct learner *l) {
+  return HEAD_BYTES + STATE_BYTES + 2 * array_bytes(l);
+}
+
+void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
+  uint8_t *arrays = out_bytes + HEAD_BYTES + STATE_BYTES;
+  head_write(l, half_magic, out_bytes);
+  state_write(l, out_bytes + HEAD_BYTES);
+  codec_write_values(l->x, l->n, arrays);
+  codec_write_values(l->momentum, l->n, arrays + array_bytes(l));
+  codec_write_values(l->pending ? l->spare : l->copy, l->n, arrays + 2 * array_bytes(l));
+}
+
+enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
+  double own_step;
+  struct distance_ring ring;
+  enum err e = head_check(l, half_magic, learner_half_bytes(l), bytes, n_bytes);
+  if (!e)
+    e = state_read(bytes + HEAD_BYTES, &own_step, &ring);
+  if (e)
+    return e;
+  const uint8_t *arrays = bytes + HEAD_BYTES + STATE_BYTES;
+  float *const targets[] = {l->x, l->momentum, l->copy};
+  const size_t n_targets = sizeof targets / sizeof *targets;
+  e = codec_check_values(arrays, n_targets * l->n);
+  if (e)
+    return e;
+  for (size_t i = 0; i < n_targets; i++)
+    memcpy(targets[i], arrays + i * array_bytes(l), array_bytes(l));
+  l->own_step = own_step;
+  l->ring = ring;
+  l->pending = false;
+  return ERR_OK;
+}
+
+size_t learner_model_bytes(const struct learner *l) {
+  return HEAD_BYTES + array_bytes(l);
+}
+
+void learner_model_write(const struct learner *l, uint8_t *out_bytes) {
+  head_write(l, model_magic, out_bytes);
+  codec_write_values(l->x, l->n, out_bytes + HEAD_BYTES);
+}
+
+enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
+  enum err e = head_check(l, model_magic, learner_model_bytes(l), bytes, n_bytes);
+  return e ? e : codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
+}
