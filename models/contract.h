@@ -9,6 +9,7 @@
 #ifndef MODELS_CONTRACT_H
 #define MODELS_CONTRACT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +63,11 @@ void contract_free(struct contract *c);
 /* Append; order is meaning. `unit` may be NULL. ERR_LIMIT: name too long or too many; ERR_NO_MEMORY. */
 MUST_USE enum err contract_add_class(struct contract *c, const char *name);
 MUST_USE enum err contract_add_feature(struct contract *c, const char *name, const char *unit);
+
+bool contract_is_image(const struct contract *c);
+
+/* The range in effect: 0 … 1 for an image whose range is unset. */
+void contract_range(const struct contract *c, double *out_lo, double *out_hi);
 
 /* Number of inputs of the model: n_features, or height·width·channels. After contract_check it is 1 … MAX_FEATURES. */
 size_t contract_n_inputs(const struct contract *c);

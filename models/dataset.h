@@ -18,22 +18,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "models/contract.h"
-
-/* Where something is wrong in a file, and what to do about it. */
-struct data_place {
-  char path[MAX_PATH_BYTES];
-  uint64_t line, column; /* from 1; 0: about the file, or a binary one (the sentence then has the byte offset) */
-  char sentence[MAX_REASON_BYTES];
-};
-
-/* "path:line:column: sentence" or "path: sentence", cut to the capacity. */
-void data_place_text(const struct data_place *place, char *out_text, size_t capacity);
-
-/* Labelled samples: IDX images with their IDX labels, or a CSV file (labels NULL). path NULL: none. */
-struct data_file {
-  const char *path;
-  const char *labels;
-};
+#include "models/data_file.h"
 
 struct data_source {
   struct data_file train;
@@ -65,7 +50,7 @@ struct dataset {
   size_t n_ignored_columns; /* columns of the CSV file that the contract does not name */
 };
 
-/* Reads the training set and the local test set, which is NULL where neither a test file nor a holdout is given.
+/* Reads the training set and the local test set; that is NULL where no test file is given and nothing was held out.
  * `contract` has passed contract_check. On failure *out_why has the place and the remedy.
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
  * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;

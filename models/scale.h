@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 
 enum scale_rule { SCALE_NONE, SCALE_FIXED, SCALE_LOCAL };
@@ -27,16 +28,16 @@ struct scale {
 /* Allocates n pairs (mean 0, sd 1) and sets the rule. ERR_LIMIT above MAX_FEATURES; ERR_NO_MEMORY. */
 MUST_USE enum err scale_init(struct scale *s, enum scale_rule rule, size_t n);
 void scale_done(struct scale *s);
+MUST_USE enum err scale_copy(const struct scale *s, struct scale *out_copy);
 
 /* "none", "fixed", "local". Static storage. */
 const char *scale_rule_name(enum scale_rule rule);
 
-/* The text form, one fact a line, NUL-terminated: `scale: fixed`, `scale mean 0: 14.2`, `scale sd 0: 3.1` …; numbers
- * read back to the same bits. Part of the contract's text and of what is saved with a model.
- * ERR_LIMIT when it does not fit. */
-MUST_USE enum err scale_write(const struct scale *s, char *out_text, size_t capacity, size_t *out_n_bytes);
+/* The text form, one fact a line: `scale: fixed`, `scale pairs: 1`, `scale mean 0: 14.2`,
+ * `scale sd 0: 3.1` …; numbers read back to the same bits. Part of the contract's text and of what is saved with a model. */
+void scale_write(struct writer *w, const struct scale *s);
 
-/* Reads exactly what scale_write writes. ERR_SYNTAX, ERR_RANGE (a number that cannot be), ERR_LIMIT, ERR_NO_MEMORY. */
+/* Reads exactly what scale_write writes. ERR_SYNTAX, ERR_RANGE (a count or an sd that cannot be), ERR_LIMIT, ERR_NO_MEMORY. */
 MUST_USE enum err scale_read(const char *text, size_t n_bytes, struct scale *out_scale);
 
 /* Mean and standard deviation by Welford's updating (Technometrics 1962), in double, samples in order. */
@@ -45,13 +46,14 @@ struct scale_stats {
   uint64_t count;
   double *mean; /* [n] */
   double *m2;   /* [n] sum of squared deviations */
+  double *x;    /* [n] the next observation, written by the caller */
 };
 
 MUST_USE enum err scale_stats_init(struct scale_stats *s, size_t n);
 void scale_stats_done(struct scale_stats *s);
 
-/* One observation of each of the n quantities: x [n]. */
-void scale_stats_add(struct scale_stats *s, const double *x);
+/* Takes s->x, one observation of each of the n quantities. */
+void scale_stats_add(struct scale_stats *s);
 
 /* Numbers of rule SCALE_LOCAL: the mean and the population's sd of what was added, at least one observation. */
 MUST_USE enum err scale_stats_end(const struct scale_stats *s, struct scale *out_scale);

@@ -1,0 +1,321 @@
+#include "models/contract.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/number.h"
+#include "models/text.h"
+
+const char *task_name(enum task task) {
+  return task == TASK_CLASSIFY ? "classify" : "regress";
+}
+
+const char *loss_kind_name(enum loss_kind loss) {
+  return loss == LOSS_CROSS_ENTROPY ? "cross-entropy" : "mean-squared-error";
+}
+
+struct contract *contract_new(void) {
+  struct contract *c = calloc(1, sizeof *c);
+  if (c != NULL) {
+    c->range_lo = -INFINITY;
+    c->range_hi = INFINITY;
+    c->holdout = 0.2;
+  }
+  return c;
+}
+
+void contract_free(struct contract *c) {
+  if (c == NULL)
+    return;
+  free(c->classes);
+  free(c->features);
+  scale_done(&c->scale);
+  free(c);
+}
+
+static enum err name_copy(char out_name[MAX_NAME_BYTES], const char *name) {
+  size_t n = strlen(name);
+  if (n >= MAX_NAME_BYTES)
+    return ERR_LIMIT;
+  memcpy(out_name, name, n + 1);
+  return ERR_OK;
+}
+
+enum err contract_add_class(struct contract *c, const char *name) {
+  struct class_name class = {0};
+  enum err e = name_copy(class.text, name);
+  if (e != ERR_OK)
+    return e;
+  if (c->n_classes == MAX_CLASSES)
+    return ERR_LIMIT;
+  struct class_name *grown = realloc(c->classes, (c->n_classes + 1) * sizeof *grown);
+  if (grown == NULL)
+    return ERR_NO_MEMORY;
+  c->classes = grown;
+  c->classes[c->n_classes++] = class;
+  return ERR_OK;
+}
+
+enum err contract_add_feature(struct contract *c, const char *name, const char *unit) {
+  struct feature feature = {0};
+  enum err e = name_copy(feature.name, name);
+  if (e == ERR_OK)
+    e = name_copy(feature.unit, unit == NULL ? "" : unit);
+  if (e != ERR_OK)
+    return e;
+  if (c->n_features == MAX_CSV_COLUMNS)
+    return ERR_LIMIT;
+  struct feature *grown = realloc(c->features, (c->n_features + 1) * sizeof *grown);
+  if (grown == NULL)
+    return ERR_NO_MEMORY;
+  c->features = grown;
+  c->features[c->n_features++] = feature;
+  return ERR_OK;
+}
+
+bool contract_is_image(const struct contract *c) {
+  return c->height > 0;
+}
+
+size_t contract_n_inputs(const struct contract *c) {
+  return contract_is_image(c) ? (size_t)c->height * c->width * c->channels : c->n_features;
+}
+
+size_t contract_n_outputs(const struct contract *c) {
+  return c->task == TASK_CLASSIFY ? c->n_classes : 1;
+}
+
+void contract_range(const struct contract *c, double *out_lo, double *out_hi) {
+  bool unset = isinf(c->range_lo) && isinf(c->range_hi);
+  *out_lo = unset && contract_is_image(c) ? 0 : c->range_lo;
+  *out_hi = unset && contract_is_image(c) ? 1 : c->range_hi;
+}
+
+/* Each check looks at one aspect; `say` sets the sentence and returns the error. */
+struct check {
+  const struct contract *c;
+  char *reason;
+};
+
+__attribute__((format(printf, 3, 4))) static enum err say(const struct check *k, enum err e, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(k->reason, MAX_REASON_BYTES, format, args);
+  va_end(args);
+  return e;
+}
+
+static bool is_printable(const char *name) {
+  for (; *name != '\0'; name++)
+    if ((unsigned char)*name < 0x20 || *name == 0x7f)
+      return false;
+  return true;
+}
+
+/* Names of classes or features: a table of rows of `stride` bytes that begin with the name. */
+static enum err check_names(const struct check *k, const char *what, const char *names, size_t n, size_t stride) {
+  for (size_t i = 0; i < n; i++) {
+    const char *name = names + i * stride;
+    if (name[0] == '\0' || !is_printable(name))
+      return say(k, ERR_SYNTAX, "%s %zu is empty or has control characters; give it a printable name", what, i);
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(name, names + j * stride) == 0)
+        return say(k, ERR_EXISTS, "%s \"%s\" stands twice; names must differ", what, name);
+  }
+  return ERR_OK;
+}
+
+static enum err check_task(const struct check *k) {
+  const struct contract *c = k->c;
+  if (c->task == TASK_CLASSIFY && c->n_classes < 2)
+    return say(k, ERR_RANGE, "a task of classes needs two or more, there are %zu; list them in `classes`",
+               c->n_classes);
+  if (c->task == TASK_REGRESS && c->n_classes > 0)
+    return say(k, ERR_RANGE, "regression has no classes; leave `classes` out");
+  enum loss_kind fits = c->task == TASK_CLASSIFY ? LOSS_CROSS_ENTROPY : LOSS_MEAN_SQUARED_ERROR;
+  if (c->loss != fits)
+    return say(k, ERR_RANGE, "the loss of task %s is %s", task_name(c->task), loss_kind_name(fits));
+  return check_names(k, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
+}
+
+static enum err check_inputs(const struct check *k) {
+  const struct contract *c = k->c;
+  bool some_size = c->height > 0 || c->width > 0 || c->channels > 0;
+  bool all_sizes = c->height > 0 && c->width > 0 && c->channels > 0;
+  if (some_size != all_sizes)
+    return say(k, ERR_RANGE, "an image needs height, width and channels of 1 or more");
+  if (all_sizes == (c->n_features > 0))
+    return say(k, ERR_RANGE, "inputs are either `features` or an image; give exactly one of them");
+  if (c->height > MAX_FEATURES || c->width > MAX_FEATURES || c->channels > MAX_FEATURES ||
+      (uint64_t)c->height * c->width > MAX_FEATURES || contract_n_inputs(c) > MAX_FEATURES)
+    return say(k, ERR_LIMIT, "an image has at most %d values", MAX_FEATURES);
+  if (c->n_features > 0 && c->label[0] == '\0')
+    return say(k, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
+  if (!is_printable(c->label))
+    return say(k, ERR_SYNTAX, "the name of the label's column has control characters");
+  for (size_t i = 0; i < c->n_features; i++) {
+    if (strcmp(c->features[i].name, c->label) == 0)
+      return say(k, ERR_EXISTS, "the label \"%s\" is also a feature; the model would read the answer", c->label);
+    if (!is_printable(c->features[i].unit))
+      return say(k, ERR_SYNTAX, "the unit of feature %zu has control characters", i);
+  }
+  return check_names(k, "feature", c->features == NULL ? NULL : c->features->name, c->n_features, sizeof *c->features);
+}
+
+static enum err check_range(const struct check *k) {
+  double lo, hi;
+  contract_range(k->c, &lo, &hi);
+  if (!(lo < hi))
+    return say(k, ERR_RANGE, "the range of inputs must go from a lower to a higher number");
+  if (contract_is_image(k->c) && (isinf(lo) || isinf(hi)))
+    return say(k, ERR_RANGE, "the range of an image needs both ends");
+  return ERR_OK;
+}
+
+static enum err check_scale(const struct check *k) {
+  const struct scale *s = &k->c->scale;
+  if (s->rule != SCALE_FIXED)
+    return s->n == 0 ? ERR_OK : say(k, ERR_RANGE, "scaling `%s` takes no numbers", scale_rule_name(s->rule));
+  if (s->n != 1 && s->n != contract_n_inputs(k->c))
+    return say(k, ERR_RANGE, "scaling has %zu pairs for %zu inputs; give one pair or one for each", s->n,
+               contract_n_inputs(k->c));
+  for (size_t i = 0; i < s->n; i++)
+    if (!isfinite(s->mean[i]) || !isfinite(s->sd[i]) || !(s->sd[i] > 0))
+      return say(k, ERR_RANGE, "scaling pair %zu needs a finite mean and an sd above 0", i);
+  return ERR_OK;
+}
+
+static enum err check_split(const struct check *k) {
+  const struct split *s = &k->c->split;
+  if (!(k->c->holdout >= 0 && k->c->holdout <= 0.9))
+    return say(k, ERR_RANGE, "the holdout must be 0 to 0.9");
+  if (s->rule == SPLIT_NONE)
+    return ERR_OK;
+  if (s->n_parts < 1 || s->n_parts > MAX_PARTS)
+    return say(k, ERR_RANGE, "a split needs 1 to %d parts, it has %" PRIu32, MAX_PARTS, s->n_parts);
+  if (s->rule == SPLIT_DIRICHLET && !(s->alpha >= 1e-3 && s->alpha <= 1e6))
+    return say(k, ERR_RANGE, "a Dirichlet split needs a number from 0.001 to 1000000");
+  if (s->rule == SPLIT_SHARDS && (s->shards < 1 || s->shards > MAX_CLASSES))
+    return say(k, ERR_RANGE, "a split by shards needs 1 to %d shards a part", MAX_CLASSES);
+  if (k->c->task == TASK_REGRESS && s->rule != SPLIT_IID)
+    return say(k, ERR_RANGE, "a split of a regression task is `iid`: there are no classes to divide");
+  return ERR_OK;
+}
+
+static enum err check_text(const struct check *k) {
+  char *text = malloc(MAX_SCHEMA_TEXT_BYTES);
+  if (text == NULL)
+    return say(k, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+  size_t n;
+  enum err e = contract_text(k->c, text, MAX_SCHEMA_TEXT_BYTES, &n);
+  free(text);
+  if (e != ERR_OK)
+    return say(k, e, "the contract is longer than %d bytes as text; use fewer or shorter names", MAX_SCHEMA_TEXT_BYTES);
+  return ERR_OK;
+}
+
+enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
+  static enum err (*const checks[])(const struct check *) = {check_task,  check_inputs, check_range,
+                                                             check_scale, check_split,  check_text};
+  const struct check k = {c, out_reason};
+  for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+    enum err e = checks[i](&k);
+    if (e != ERR_OK)
+      return e;
+  }
+  return ERR_OK;
+}
+
+/* "name" with \" and \\ escaped; other bytes stand as they are. */
+static const char *quoted(const char *name, char out[2 * MAX_NAME_BYTES + 2]) {
+  char *to = out;
+  *to++ = '"';
+  for (; *name != '\0'; name++) {
+    if (*name == '"' || *name == '\\')
+      *to++ = '\\';
+    *to++ = *name;
+  }
+  *to++ = '"';
+  *to = '\0';
+  return out;
+}
+
+static void write_inputs(struct writer *w, const struct contract *c) {
+  char name[2 * MAX_NAME_BYTES + 2], unit[2 * MAX_NAME_BYTES + 2];
+  if (contract_is_image(c))
+    text_line(w, "image: %" PRIu32 " %" PRIu32 " %" PRIu32, c->height, c->width, c->channels);
+  for (size_t i = 0; i < c->n_features; i++) {
+    text_line(w, "feature %zu: %s", i, quoted(c->features[i].name, name));
+    if (c->features[i].unit[0] != '\0')
+      text_line(w, "unit %zu: %s", i, quoted(c->features[i].unit, unit));
+  }
+}
+
+static void write_bound(struct writer *w, const char *what, double bound) {
+  char number[NUMBER_TEXT_BYTES] = "any";
+  if (isfinite(bound))
+    number_write(bound, number);
+  text_line(w, "range %s: %s", what, number);
+}
+
+static void write_split(struct writer *w, const struct contract *c) {
+  char number[NUMBER_TEXT_BYTES];
+  text_line(w, "split: %s", split_rule_name(c->split.rule));
+  if (c->split.rule == SPLIT_DIRICHLET) {
+    number_write(c->split.alpha, number);
+    text_line(w, "split alpha: %s", number);
+  }
+  if (c->split.rule == SPLIT_SHARDS)
+    text_line(w, "split shards: %" PRIu32, c->split.shards);
+  if (c->split.rule != SPLIT_NONE) {
+    text_line(w, "split parts: %" PRIu32, c->split.n_parts);
+    text_line(w, "split seed: %" PRIu64, c->split.seed);
+  }
+  number_write(c->holdout, number);
+  text_line(w, "holdout: %s", number);
+}
+
+enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes) {
+  struct writer w;
+  writer_init(&w, out_text, capacity < MAX_SCHEMA_TEXT_BYTES ? capacity : MAX_SCHEMA_TEXT_BYTES);
+  char label[2 * MAX_NAME_BYTES + 2];
+  text_line(&w, "contract: 1");
+  text_line(&w, "task: %s", task_name(c->task));
+  text_line(&w, "loss: %s", loss_kind_name(c->loss));
+  text_line(&w, "label: %s", quoted(c->label, label));
+  for (size_t i = 0; i < c->n_classes; i++)
+    text_line(&w, "class %zu: %s", i, quoted(c->classes[i].text, label));
+  write_inputs(&w, c);
+  double lo, hi;
+  contract_range(c, &lo, &hi);
+  write_bound(&w, "lo", lo);
+  write_bound(&w, "hi", hi);
+  scale_write(&w, &c->scale);
+  text_line(&w, "missing: refused");
+  text_line(&w, "init seed: %" PRIu64, c->init_seed);
+  write_split(&w, c);
+  return text_end(&w, out_n_bytes);
+}
+
+enum err contract_hash(const struct contract *c, const struct digest_fn *fn, struct digest *out_hash) {
+  static const char domain[] = "starling/v1/contract"; /* with its NUL */
+  char *text = malloc(MAX_SCHEMA_TEXT_BYTES);
+  if (text == NULL)
+    return ERR_NO_MEMORY;
+  size_t n;
+  enum err e = contract_text(c, text, MAX_SCHEMA_TEXT_BYTES, &n);
+  if (e == ERR_OK) {
+    struct digest_state state;
+    fn->init(&state);
+    fn->add(&state, domain, sizeof domain);
+    fn->add(&state, text, n);
+    fn->end(&state, out_hash);
+  }
+  free(text);
+  return e;
+}
