@@ -26,11 +26,11 @@
 struct store;
 
 struct store_config {
-  const char *state_dir;         /* created 0700 when missing */
-  uint8_t identity[32];          /* public key; a database of another identity is ERR_FOREIGN */
+  const char *state_dir; /* created 0700 when missing */
+  uint8_t identity[32];  /* public key; a database of another identity is ERR_FOREIGN */
   const struct digest_fn *digest;
-  uint32_t keep_last;            /* committed snapshots kept, ≥ 1 */
-  uint32_t random;               /* lower half of the new boot epoch: the store has no randomness of its own */
+  uint32_t keep_last; /* committed snapshots kept, ≥ 1 */
+  uint32_t random;    /* lower half of the new boot epoch: the store has no randomness of its own */
 };
 
 /* Takes the lock, checks the file system (network file systems are refused, overlay and tmpfs set *out_warning), opens or
@@ -73,15 +73,15 @@ struct store_publication {
   struct digest job;
   struct round_label label;
   uint64_t boot_epoch, sequence;
-  struct digest chain;       /* c(s) after this payload */
-  const uint8_t *manifest;   /* signed bytes */
+  struct digest chain;     /* c(s) after this payload */
+  const uint8_t *manifest; /* signed bytes */
   size_t n_manifest;
-  const uint8_t *payload;    /* NULL for kind none */
+  const uint8_t *payload; /* NULL for kind none */
   size_t n_payload;
-  const uint8_t *half;       /* snapshot after training; NULL for kind none */
+  const uint8_t *half; /* snapshot after training; NULL for kind none */
   size_t n_half;
-  uint64_t copy_offset;      /* where x̂ stands in the half … */
-  uint64_t n_copy;           /* … and its length */
+  uint64_t copy_offset;         /* where x̂ stands in the half … */
+  uint64_t n_copy;              /* … and its length */
   const uint8_t *copy_manifest; /* signed manifest of kind full over x̂, same sequence; NULL when the payload is full */
   size_t n_copy_manifest;
   double train_loss;
@@ -97,13 +97,13 @@ enum round_outcome { ROUND_MERGED, ROUND_SHORT, ROUND_JUMPED, ROUND_MERGE_REFUSE
 struct store_contribution {
   uint8_t origin[32];
   char name[MAX_NAME_BYTES];
-  enum err reason;     /* ERR_OK = merged */
+  enum err reason; /* ERR_OK = merged */
   bool clipped;
   uint32_t lag;
   double weight;
   uint64_t boot_epoch, sequence; /* position of its copy after the merge */
-  uint64_t n_bytes;    /* received for this round */
-  int64_t arrival_ms;  /* after our own payload was durable; −1 = did not arrive */
+  uint64_t n_bytes;              /* received for this round */
+  int64_t arrival_ms;            /* after our own payload was durable; −1 = did not arrive */
 };
 
 struct store_metrics {

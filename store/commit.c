@@ -1,0 +1,155 @@
+#include <string.h>
+
+#include "base/must.h"
+#include "store/outcome.h"
+#include "store/room.h"
+
+/* Is the label committed already? ERR_EXISTS when it is, with another model. */
+static enum err commitment_compare(struct store *s, uint64_t job, const struct store_commitment *c,
+                                   bool *out_is_there) {
+  struct digest stored = {0};
+  struct query q = query_begin(&s->database, SQL_COMMITMENT_FIND);
+  bind_u64(&q, job);
+  bind_u64(&q, c->label.round);
+  bind_u64(&q, c->label.sub);
+  bool is_there = query_next(&q);
+  if (is_there)
+    (void)column_digest(&q, &stored);
+  enum err e = query_end(&q);
+  if (e == ERR_OK && is_there) {
+    struct digest model = digest_of(s->files.digest, c->model, c->n_model);
+    e = digest_equal(&model, &stored) ? ERR_OK : ERR_EXISTS;
+  }
+  if (e == ERR_OK)
+    *out_is_there = is_there;
+  return e;
+}
+
+/* The label comes after the last commitment and was published, where its outcome asks for that. */
+static enum err commitment_follows(struct store *s, uint64_t job, const struct store_commitment *c) {
+  struct round_label committed;
+  enum err e = room_last_committed(s, job, &committed);
+  if (e != ERR_OK)
+    return e;
+  if (label_compare(c->label, committed) <= 0)
+    return ERR_RANGE;
+  if (c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED)
+    return ERR_OK;
+  struct query q = query_begin(&s->database, SQL_PUBLISHED);
+  bind_u64(&q, job);
+  bind_u64(&q, c->label.round);
+  bind_u64(&q, c->label.sub);
+  bool published = query_next(&q);
+  e = query_end(&q);
+  return e == ERR_OK && !published ? ERR_NOT_FOUND : e;
+}
+
+static enum err newest_half(struct store *s, uint64_t job, struct digest *out_half) {
+  struct query q = query_begin(&s->database, SQL_NEWEST_HALF);
+  bind_u64(&q, job);
+  *out_half = (struct digest){0};
+  if (query_next(&q))
+    (void)column_digest(&q, out_half);
+  return query_end(&q);
+}
+
+static void bind_evaluation(struct query *q, bool has, double loss, double headline, double macro_f1) {
+  const double values[] = {loss, headline, macro_f1};
+  for (size_t i = 0; i < 3; i++) {
+    if (has)
+      bind_f64(q, values[i]);
+    else
+      bind_null(q);
+  }
+}
+
+static enum err commitment_add(struct store *s, uint64_t job, const struct store_commitment *c,
+                               const struct digest *model, const struct digest *half) {
+  const struct store_metrics *m = &c->metrics;
+  struct query q = query_begin(&s->database, SQL_COMMITMENT_ADD);
+  bind_u64(&q, job);
+  bind_u64(&q, c->label.round);
+  bind_u64(&q, c->label.sub);
+  bind_text(&q, outcome_name(c->outcome));
+  bind_digest(&q, model);
+  bind_digest(&q, half);
+  bind_evaluation(&q, m->has_local, m->local_loss, m->local_headline, m->local_macro_f1);
+  bind_evaluation(&q, m->has_global, m->global_loss, m->global_headline, m->global_macro_f1);
+  bind_f64(&q, c->seconds);
+  bind_u64(&q, c->sent_bytes);
+  bind_u64(&q, c->received_bytes);
+  return query_run(&q);
+}
+
+static enum err contribution_add(struct store *s, uint64_t job, struct round_label label,
+                                 const struct store_contribution *row) {
+  struct query q = query_begin(&s->database, SQL_CONTRIBUTION_ADD);
+  bind_u64(&q, job);
+  bind_u64(&q, label.round);
+  bind_u64(&q, label.sub);
+  bind_blob(&q, row->origin, sizeof row->origin);
+  bind_text(&q, row->name);
+  bind_text(&q, err_name(row->reason));
+  bind_u64(&q, row->clipped);
+  bind_u64(&q, row->lag);
+  bind_f64(&q, row->weight);
+  bind_u64(&q, row->boot_epoch);
+  bind_u64(&q, row->sequence);
+  bind_u64(&q, row->n_bytes);
+  bind_i64(&q, row->arrival_ms);
+  return query_run(&q);
+}
+
+/* Raises the origin's position, never lowers it. */
+static enum err position_raise(struct store *s, uint64_t job, const struct store_contribution *row) {
+  uint64_t epoch, sequence;
+  enum err e = room_position_get(s, job, row->origin, &epoch, &sequence);
+  if (e != ERR_OK)
+    return e;
+  if (row->boot_epoch < epoch || (row->boot_epoch == epoch && row->sequence <= sequence))
+    return ERR_OK;
+  struct query q = query_begin(&s->database, SQL_POSITION_SET);
+  bind_u64(&q, job);
+  bind_blob(&q, row->origin, sizeof row->origin);
+  bind_u64(&q, row->boot_epoch);
+  bind_u64(&q, row->sequence);
+  return query_run(&q);
+}
+
+static enum err commitment_rows(struct store *s, uint64_t job, const struct store_commitment *c,
+                                const struct digest *model, const struct digest *half) {
+  enum err e = commitment_add(s, job, c, model, half);
+  for (size_t i = 0; e == ERR_OK && i < c->n_contributions; i++) {
+    e = contribution_add(s, job, c->label, &c->contributions[i]);
+    if (e == ERR_OK)
+      e = position_raise(s, job, &c->contributions[i]);
+  }
+  return e;
+}
+
+static enum err commit_body(struct store *s, const void *argument) {
+  const struct store_commitment *c = argument;
+  struct digest model, half;
+  uint64_t job;
+  bool is_there;
+  enum err e;
+  if ((e = room_job_add(s, &c->job, &job)) != ERR_OK || (e = commitment_compare(s, job, c, &is_there)) != ERR_OK)
+    return e;
+  if (is_there)
+    return ERR_OK;
+  if ((e = commitment_follows(s, job, c)) != ERR_OK)
+    return e;
+  if ((e = files_put(&s->files, c->model, c->n_model, &model)) != ERR_OK)
+    return e;
+  e = c->own_half != NULL ? files_put(&s->files, c->own_half, c->n_own_half, &half) : newest_half(s, job, &half);
+  if (e != ERR_OK || (e = files_sync(&s->files)) != ERR_OK)
+    return e;
+  if ((e = commitment_rows(s, job, c, &model, &half)) != ERR_OK)
+    return e;
+  return room_keep_newest(s, job);
+}
+
+enum err store_commit(struct store *s, const struct store_commitment *c) {
+  MUST(c->model != NULL);
+  return label_is_valid(c->label) ? room_transaction(s, commit_body, c) : ERR_RANGE;
+}

@@ -1,0 +1,33 @@
+#include "store/room.h"
+
+enum { EVENTS_KEPT = 10000 };
+
+struct event {
+  int64_t at_unix_s;
+  const char *name, *peer, *text;
+};
+
+enum err room_event_add(struct store *s, int64_t at_unix_s, const char *name, const char *peer, const char *text) {
+  struct query add = query_begin(&s->database, SQL_EVENT_ADD);
+  bind_i64(&add, at_unix_s);
+  bind_text(&add, name);
+  bind_text(&add, peer);
+  bind_text(&add, text);
+  enum err e = query_run(&add);
+  if (e != ERR_OK)
+    return e;
+  struct query keep = query_begin(&s->database, SQL_EVENTS_KEEP);
+  bind_u64(&keep, EVENTS_KEPT);
+  return query_run(&keep);
+}
+
+static enum err event_body(struct store *s, const void *argument) {
+  const struct event *event = argument;
+  return room_event_add(s, event->at_unix_s, event->name, event->peer, event->text);
+}
+
+enum err store_event(struct store *s, int64_t at_unix_s, const char *name, const char *peer, const char *text) {
+  struct event event = {
+      .at_unix_s = at_unix_s, .name = name, .peer = peer != NULL ? peer : "", .text = text != NULL ? text : ""};
+  return room_transaction(s, event_body, &event);
+}

@@ -1,0 +1,196 @@
+#include <string.h>
+
+#include "base/must.h"
+#include "store/outcome.h"
+#include "store/room.h"
+
+enum { REASON_NAME_BYTES = 32 };
+
+static enum err reason_find(const char *name, enum err *out_reason) {
+  for (int i = 0; i < ERR_COUNT; i++) {
+    if (strcmp(err_name((enum err)i), name) == 0) {
+      *out_reason = (enum err)i;
+      return ERR_OK;
+    }
+  }
+  return ERR_CORRUPT;
+}
+
+static bool evaluation_read(struct query *q, double *out_loss, double *out_headline, double *out_macro_f1) {
+  double values[3];
+  for (size_t i = 0; i < 3; i++)
+    values[i] = column_f64(q);
+  bool has = values[0] == values[0]; /* not NULL */
+  *out_loss = has ? values[0] : 0;
+  *out_headline = has ? values[1] : 0;
+  *out_macro_f1 = has ? values[2] : 0;
+  return has;
+}
+
+/* The columns of ROUND_COLUMNS in order. */
+static enum err round_read(struct query *q, struct store_round *out_round) {
+  char outcome[REASON_NAME_BYTES];
+  struct store_round r = {0};
+  r.label.round = column_u64(q);
+  r.label.sub = (uint32_t)column_u64(q);
+  column_text(q, outcome, sizeof outcome);
+  r.committed_unix_s = column_i64(q);
+  r.seconds = column_f64(q);
+  r.sent_bytes = column_u64(q);
+  r.received_bytes = column_u64(q);
+  (void)column_digest(q, &r.model);
+  r.metrics.has_local = evaluation_read(q, &r.metrics.local_loss, &r.metrics.local_headline, &r.metrics.local_macro_f1);
+  r.metrics.has_global =
+      evaluation_read(q, &r.metrics.global_loss, &r.metrics.global_headline, &r.metrics.global_macro_f1);
+  r.interrupted = column_u64(q) != 0;
+  r.train_loss = column_f64(q);
+  r.train_seconds = column_f64(q);
+  r.n_samples = (uint32_t)column_u64(q);
+  r.sequence = column_u64(q);
+  r.n_merged = (uint32_t)column_u64(q);
+  r.n_expected = (uint32_t)column_u64(q);
+  r.committed = outcome[0] != '\0';
+  enum err e = r.committed ? outcome_find(outcome, &r.outcome) : ERR_OK;
+  if (e == ERR_OK)
+    *out_round = r;
+  return e;
+}
+
+enum err store_rounds(struct store *s, const struct digest *job, uint64_t from_round, struct store_round *out_rounds,
+                      size_t capacity, size_t *out_n) {
+  uint64_t id;
+  size_t n = 0;
+  enum err e = room_job_find(s, job, &id);
+  if (e != ERR_OK)
+    return e;
+  struct query q = query_begin(&s->database, from_round > 0 ? SQL_ROUNDS_FROM : SQL_ROUNDS_LAST);
+  bind_u64(&q, id);
+  bind_u64(&q, capacity);
+  if (from_round > 0)
+    bind_u64(&q, from_round);
+  while (e == ERR_OK && n < capacity && query_next(&q))
+    e = round_read(&q, &out_rounds[n++]);
+  enum err end = query_end(&q);
+  if (e == ERR_OK)
+    e = end;
+  if (e == ERR_OK)
+    *out_n = n;
+  return e;
+}
+
+static enum err contribution_read(struct query *q, struct store_contribution *out_row) {
+  char reason[REASON_NAME_BYTES];
+  struct store_contribution row = {0};
+  (void)column_fixed(q, row.origin, sizeof row.origin);
+  column_text(q, row.name, sizeof row.name);
+  column_text(q, reason, sizeof reason);
+  row.clipped = column_u64(q) != 0;
+  row.lag = (uint32_t)column_u64(q);
+  row.weight = column_f64(q);
+  row.boot_epoch = column_u64(q);
+  row.sequence = column_u64(q);
+  row.n_bytes = column_u64(q);
+  row.arrival_ms = column_i64(q);
+  enum err e = reason_find(reason, &row.reason);
+  if (e == ERR_OK)
+    *out_row = row;
+  return e;
+}
+
+enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
+                             struct store_contribution *out_rows, size_t capacity, size_t *out_n) {
+  uint64_t id;
+  size_t n = 0;
+  enum err e = room_job_find(s, job, &id);
+  if (e != ERR_OK)
+    return e;
+  struct query q = query_begin(&s->database, SQL_CONTRIBUTIONS);
+  bind_u64(&q, id);
+  bind_u64(&q, label.round);
+  bind_u64(&q, label.sub);
+  bind_u64(&q, capacity);
+  while (e == ERR_OK && n < capacity && query_next(&q))
+    e = contribution_read(&q, &out_rows[n++]);
+  enum err end = query_end(&q);
+  if (e == ERR_OK)
+    e = end;
+  if (e == ERR_OK)
+    *out_n = n;
+  return e;
+}
+
+enum err store_jobs(struct store *s, struct digest *out_jobs, size_t capacity, size_t *out_n) {
+  size_t n = 0;
+  struct query q = query_begin(&s->database, SQL_JOBS);
+  bind_u64(&q, capacity);
+  while (n < capacity && query_next(&q))
+    (void)column_digest(&q, &out_jobs[n++]);
+  enum err e = query_end(&q);
+  if (e == ERR_OK)
+    *out_n = n;
+  return e;
+}
+
+static void outbox_read(struct query *q, struct store_outbox_entry *out_entry) {
+  struct store_outbox_entry entry = {0};
+  entry.boot_epoch = column_u64(q);
+  entry.sequence = column_u64(q);
+  entry.label.round = column_u64(q);
+  entry.label.sub = (uint32_t)column_u64(q);
+  (void)column_digest(q, &entry.chain);
+  entry.n_manifest = column_blob(q, entry.manifest, sizeof entry.manifest);
+  entry.has_payload = column_digest(q, &entry.payload);
+  entry.n_copy_manifest = column_blob(q, entry.copy_manifest, sizeof entry.copy_manifest);
+  entry.has_copy = column_digest(q, &entry.half) && entry.n_copy_manifest > 0;
+  entry.copy_offset = column_u64(q);
+  entry.n_copy = column_u64(q);
+  *out_entry = entry;
+}
+
+enum err store_outbox(struct store *s, const struct digest *job, struct store_outbox_entry *out_entries,
+                      size_t capacity, size_t *out_n) {
+  uint64_t id;
+  size_t n = 0;
+  enum err e = room_job_find(s, job, &id);
+  if (e != ERR_OK)
+    return e;
+  struct query q = query_begin(&s->database, SQL_OUTBOX);
+  bind_u64(&q, id);
+  bind_u64(&q, capacity);
+  while (n < capacity && query_next(&q))
+    outbox_read(&q, &out_entries[n++]);
+  if ((e = query_end(&q)) == ERR_OK)
+    *out_n = n;
+  return e;
+}
+
+enum err room_position_get(struct store *s, uint64_t job, const uint8_t origin[32], uint64_t *out_boot_epoch,
+                           uint64_t *out_sequence) {
+  struct query q = query_begin(&s->database, SQL_POSITION_GET);
+  bind_u64(&q, job);
+  bind_blob(&q, origin, 32);
+  bool found = query_next(&q);
+  *out_boot_epoch = found ? column_u64(&q) : 0;
+  *out_sequence = found ? column_u64(&q) : 0;
+  return query_end(&q);
+}
+
+enum err store_position(struct store *s, const struct digest *job, const uint8_t origin[32], uint64_t *out_boot_epoch,
+                        uint64_t *out_sequence) {
+  uint64_t id, epoch, sequence;
+  enum err e;
+  if ((e = room_job_find(s, job, &id)) != ERR_OK || (e = room_position_get(s, id, origin, &epoch, &sequence)) != ERR_OK)
+    return e;
+  *out_boot_epoch = epoch;
+  *out_sequence = sequence;
+  return ERR_OK;
+}
+
+enum err store_file_open(const struct store *s, const struct digest *name, int *out_fd, uint64_t *out_n_bytes) {
+  return files_get(&s->files, name, out_fd, out_n_bytes);
+}
+
+enum err store_file_load(const struct store *s, const struct digest *name, size_t max_bytes, uint8_t **out_bytes,
+                         size_t *out_n_bytes) {
+  return files_load(&s->files, name, max_bytes, out_bytes, out_n_bytes);
+}

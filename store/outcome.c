@@ -1,0 +1,28 @@
+#include "store/outcome.h"
+
+#include <string.h>
+
+#include "base/must.h"
+
+static const char *const names[] = {
+    [ROUND_MERGED] = "merged",   [ROUND_SHORT] = "short",
+    [ROUND_JUMPED] = "jumped",   [ROUND_MERGE_REFUSED] = "merge-refused",
+    [ROUND_ADOPTED] = "adopted",
+};
+
+enum { N_OUTCOMES = sizeof names / sizeof *names };
+
+const char *outcome_name(enum round_outcome outcome) {
+  MUST((size_t)outcome < N_OUTCOMES);
+  return names[outcome];
+}
+
+enum err outcome_find(const char *name, enum round_outcome *out_outcome) {
+  for (size_t i = 0; i < N_OUTCOMES; i++) {
+    if (strcmp(names[i], name) == 0) {
+      *out_outcome = (enum round_outcome)i;
+      return ERR_OK;
+    }
+  }
+  return ERR_CORRUPT;
+}

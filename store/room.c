@@ -1,0 +1,77 @@
+#include "store/room.h"
+
+/* In doubt a file is kept. */
+static bool file_is_named(void *context, const struct digest *name) {
+  struct store *s = context;
+  struct query q = query_begin(&s->database, SQL_FILE_NAMED);
+  bind_digest(&q, name);
+  bool named = query_next(&q);
+  return query_end(&q) != ERR_OK || named;
+}
+
+enum err room_transaction(struct store *s, enum err (*body)(struct store *s, const void *argument),
+                          const void *argument) {
+  if (s->read_only)
+    return ERR_READ_ONLY;
+  if (s->poisoned)
+    return ERR_IO;
+  enum err e = database_begin(&s->database);
+  if (e == ERR_OK)
+    e = database_end(&s->database, body(s, argument));
+  if (e == ERR_IO)
+    s->poisoned = true;
+  else
+    files_sweep(&s->files, file_is_named, s);
+  return e;
+}
+
+enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id) {
+  struct query q = query_begin(&s->database, SQL_JOB_FIND);
+  bind_blob(&q, job->bytes, DIGEST_BYTES);
+  *out_id = query_next(&q) ? column_u64(&q) : 0;
+  return query_end(&q);
+}
+
+enum err room_job_add(struct store *s, const struct digest *job, uint64_t *out_id) {
+  struct query q = query_begin(&s->database, SQL_JOB_ADD);
+  bind_blob(&q, job->bytes, DIGEST_BYTES);
+  enum err e = query_run(&q);
+  return e == ERR_OK ? room_job_find(s, job, out_id) : e;
+}
+
+static enum err keep_newest(struct store *s, enum statement which, uint64_t job, uint32_t n) {
+  struct query q = query_begin(&s->database, which);
+  bind_u64(&q, job);
+  bind_u64(&q, n);
+  return query_run(&q);
+}
+
+enum err room_keep_newest(struct store *s, uint64_t job) {
+  enum err e = keep_newest(s, SQL_PAYLOADS_KEEP, job, KEEP_PAYLOADS);
+  if (e == ERR_OK)
+    e = keep_newest(s, SQL_HALVES_KEEP, job, s->keep_last);
+  if (e == ERR_OK)
+    e = keep_newest(s, SQL_MODELS_KEEP, job, s->keep_last);
+  return e;
+}
+
+int label_compare(struct round_label a, struct round_label b) {
+  if (a.round != b.round)
+    return a.round < b.round ? -1 : 1;
+  return (a.sub > b.sub) - (a.sub < b.sub);
+}
+
+bool label_is_valid(struct round_label label) {
+  return label.round <= INT64_MAX;
+}
+
+enum err room_last_committed(struct store *s, uint64_t job, struct round_label *out_label) {
+  struct query q = query_begin(&s->database, SQL_LAST_COMMITTED);
+  bind_u64(&q, job);
+  *out_label = (struct round_label){0};
+  if (query_next(&q)) {
+    out_label->round = column_u64(&q);
+    out_label->sub = (uint32_t)column_u64(&q);
+  }
+  return query_end(&q);
+}

@@ -1,0 +1,120 @@
+-- The whole database, version 1. A new database is made from this file; an older one is brought up by the steps in
+-- database.c, whose number + 1 is the version. Unsigned 64-bit numbers are kept as the integer with the same bits.
+
+-- Exactly one row: whose database this is, and the boot epoch of its present or last run.
+CREATE TABLE agent (
+  one      INTEGER PRIMARY KEY CHECK (one = 1),
+  identity BLOB    NOT NULL CHECK (length(identity) = 32),
+  epoch    INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE job (
+  id     INTEGER PRIMARY KEY,
+  digest BLOB    NOT NULL UNIQUE CHECK (length(digest) = 32)
+) STRICT;
+
+-- What this agent said, one row a sequence number for ever. manifest and payload are cleared when the publication is no
+-- longer among those that peers may still fetch, half when it is no longer among the snapshots that are kept.
+CREATE TABLE publication (
+  job           INTEGER NOT NULL REFERENCES job (id),
+  sequence      INTEGER NOT NULL CHECK (sequence > 0),
+  epoch         INTEGER NOT NULL,
+  round         INTEGER NOT NULL,
+  sub           INTEGER NOT NULL,
+  chain         BLOB    NOT NULL CHECK (length(chain) = 32),
+  manifest      BLOB,
+  payload       BLOB    CHECK (length(payload) = 32), -- file; NULL for kind none
+  half          BLOB    CHECK (length(half) = 32),    -- file: the snapshot after training; NULL for kind none
+  copy_offset   INTEGER NOT NULL,                     -- where the public copy stands in half, in bytes
+  n_copy        INTEGER NOT NULL,
+  copy_manifest BLOB,
+  train_loss    REAL,                                 -- NULL: not finite
+  train_seconds REAL,
+  n_samples     INTEGER NOT NULL,
+  interrupted   INTEGER NOT NULL DEFAULT 0,           -- 1: the agent ended between this and its commitment
+  PRIMARY KEY (job, sequence),
+  UNIQUE (job, round, sub, epoch)
+) STRICT;
+
+CREATE INDEX publication_payload ON publication (job, sequence, payload) WHERE payload IS NOT NULL;
+CREATE INDEX publication_manifest ON publication (job, sequence) WHERE manifest IS NOT NULL;
+CREATE INDEX publication_half ON publication (job, sequence, half) WHERE half IS NOT NULL;
+
+-- What this agent learnt, one row a label. model and half are cleared when the snapshot is no longer kept.
+CREATE TABLE commitment (
+  job                INTEGER NOT NULL REFERENCES job (id),
+  round              INTEGER NOT NULL,
+  sub                INTEGER NOT NULL,
+  outcome            TEXT    NOT NULL CHECK (outcome IN ('merged', 'short', 'jumped', 'merge-refused', 'adopted')),
+  model              BLOB    CHECK (length(model) = 32), -- file: the merged model
+  half               BLOB    CHECK (length(half) = 32),  -- file: what merging does not change
+  local_loss         REAL,                               -- NULL: not measured
+  local_headline     REAL,
+  local_macro_f1     REAL,
+  global_loss        REAL,
+  global_headline    REAL,
+  global_macro_f1    REAL,
+  seconds            REAL,
+  sent_bytes         INTEGER NOT NULL,
+  received_bytes     INTEGER NOT NULL,
+  committed_unix_s   INTEGER NOT NULL DEFAULT (unixepoch()),
+  PRIMARY KEY (job, round, sub)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX commitment_model ON commitment (job, round, sub, model) WHERE model IS NOT NULL;
+CREATE INDEX commitment_half ON commitment (job, round, sub, half) WHERE half IS NOT NULL;
+
+-- Who took part in a commitment, and why the others did not.
+CREATE TABLE contribution (
+  job        INTEGER NOT NULL,
+  round      INTEGER NOT NULL,
+  sub        INTEGER NOT NULL,
+  origin     BLOB    NOT NULL CHECK (length(origin) = 32),
+  name       TEXT    NOT NULL,
+  reason     TEXT    NOT NULL, -- stable name of the error list; 'ok': merged
+  clipped    INTEGER NOT NULL,
+  lag        INTEGER NOT NULL,
+  weight     REAL,
+  epoch      INTEGER NOT NULL,
+  sequence   INTEGER NOT NULL,
+  n_bytes    INTEGER NOT NULL,
+  arrival_ms INTEGER NOT NULL, -- after our own payload was durable; -1: it did not arrive
+  PRIMARY KEY (job, round, sub, origin),
+  FOREIGN KEY (job, round, sub) REFERENCES commitment (job, round, sub) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The newest (epoch, sequence) of each origin that a commitment has dealt with: what is a duplicate after a restart.
+CREATE TABLE position (
+  job      INTEGER NOT NULL REFERENCES job (id),
+  origin   BLOB    NOT NULL CHECK (length(origin) = 32),
+  epoch    INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  PRIMARY KEY (job, origin)
+) STRICT, WITHOUT ROWID;
+
+-- A ring: the newest 10 000.
+CREATE TABLE event (
+  id        INTEGER PRIMARY KEY AUTOINCREMENT,
+  at_unix_s INTEGER NOT NULL,
+  name      TEXT    NOT NULL,
+  peer      TEXT    NOT NULL,
+  text      TEXT    NOT NULL
+) STRICT;
+
+-- Every file that a row names; all others are removed.
+CREATE VIEW named_file (name) AS
+  SELECT payload FROM publication WHERE payload IS NOT NULL
+  UNION ALL
+  SELECT half FROM publication WHERE half IS NOT NULL
+  UNION ALL
+  SELECT model FROM commitment WHERE model IS NOT NULL
+  UNION ALL
+  SELECT half FROM commitment WHERE half IS NOT NULL;
+
+-- Where an agent could start from: after a commitment, or gathering with a stored half-step.
+CREATE VIEW snapshot (job, round, sub, committed, sequence, half, model, payload) AS
+  SELECT job, round, sub, 1, 0, half, model, NULL
+    FROM commitment INDEXED BY commitment_model WHERE model IS NOT NULL
+  UNION ALL
+  SELECT job, round, sub, 0, sequence, half, NULL, payload
+    FROM publication INDEXED BY publication_half WHERE half IS NOT NULL;
