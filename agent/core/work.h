@@ -1,6 +1,7 @@
 /* Work that the round machine hands to the trainer and the scribe, and what comes back.
  *
- * Every structure is made by its sender and moved; trainer_job_free and its sisters free whatever is still inside. */
+ * Every structure is made by its sender on the heap and moved; trainer_job_free and its sisters free it with whatever is
+ * still inside, and take NULL. */
 #ifndef AGENT_CORE_WORK_H
 #define AGENT_CORE_WORK_H
 
@@ -38,14 +39,15 @@ struct link_in {
 
 /* A peer in a merge, in key order. */
 struct merge_peer {
-  size_t peer; /* = its copy in the learner */
+  size_t peer;           /* = its copy in the learner */
   struct link_in *links; /* in sequence order, a full copy first */
   size_t n_links;
-  bool use;        /* give it weight once its links are applied */
-  double weight;   /* w_j, lag included */
+  bool use;      /* give it weight once its links are applied */
+  double weight; /* w_j, lag included */
   uint32_t lag;
   /* out: */
-  enum err reason; /* of a link that failed (ERR_ROOT, ERR_LENGTH, ERR_NON_FINITE): not merged, links after it dropped */
+  enum err
+      reason; /* of a link that failed (ERR_ROOT, ERR_LENGTH, ERR_NON_FINITE): not merged, links after it dropped */
   size_t n_applied;
   bool clipped;
   double distance;
@@ -53,7 +55,7 @@ struct merge_peer {
 
 struct trainer_job {
   enum trainer_job_kind kind;
-  struct round_label label; /* the label in work */
+  struct round_label label;  /* the label in work */
   struct buffer half, model; /* JOB_LOAD */
   double rate_scale;         /* JOB_TRAIN */
   bool start_chain;          /* JOB_TRAIN */
@@ -129,7 +131,7 @@ struct scribe_result {
   enum scribe_job_kind kind;
   enum err error;
 
-  /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none), owned by the taker. */
+  /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none). */
   int payload_fd, copy_fd;
   struct scribe_job *job; /* moved back on ERR_NO_SPACE and ERR_READ_ONLY so that it can be tried again, else NULL */
 
@@ -144,6 +146,8 @@ struct scribe_result {
 };
 
 void scribe_job_free(struct scribe_job *job);
-void scribe_result_free(struct scribe_result *result); /* closes descriptors that were not taken */
+
+/* Whoever keeps or closes the descriptors has taken them before: both are −1. */
+void scribe_result_free(struct scribe_result *result);
 
 #endif

@@ -5,19 +5,19 @@
 #ifndef AGENT_RUN_MAILBOX_H
 #define AGENT_RUN_MAILBOX_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
 
 struct mailbox;
 
+/* capacity ≥ 1. ERR_NO_MEMORY, or why there is no eventfd. */
 MUST_USE enum err mailbox_new(size_t capacity, struct mailbox **out_mailbox);
 
-/* Whatever still waits must have been taken before. */
+/* Whatever still waits must have been taken before. NULL is allowed. */
 void mailbox_free(struct mailbox *m);
 
-/* Moves an item in; the ring must have room (its capacity is the protocol's own bound, so a full one is our bug). */
+/* Moves an item in, not NULL; the ring must have room (its capacity is the protocol's own bound, so a full one is our bug). */
 void mailbox_put(struct mailbox *m, void *item);
 
 /* Oldest item; blocks until there is one. */
@@ -25,9 +25,6 @@ void *mailbox_take(struct mailbox *m);
 
 /* Oldest item, or NULL. */
 void *mailbox_poll(struct mailbox *m);
-
-/* Whether something waits: a glance between batches. */
-bool mailbox_has(struct mailbox *m);
 
 /* Readable while something waits. */
 int mailbox_fd(const struct mailbox *m);

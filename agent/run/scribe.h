@@ -1,7 +1,9 @@
 /* The scribe: the thread that owns the store. One job, one transaction, one result, in order; fsync never stops the loop.
  *
  * ERR_NO_SPACE and ERR_READ_ONLY give the job back so that the loop can try it again; every other failure of a publish or
- * commit must end the process. */
+ * commit must end the process.
+ *
+ * Thread: everything here is for the loop thread. */
 #ifndef AGENT_RUN_SCRIBE_H
 #define AGENT_RUN_SCRIBE_H
 
@@ -14,7 +16,18 @@ struct scribe;
 /* Takes the store over (`*store` becomes NULL) and starts the thread. `job` names the one job of this version. */
 MUST_USE enum err scribe_start(struct store **store, const struct digest *job, struct scribe **out_scribe);
 
+enum {
+  SCRIBE_RING = 64, /* jobs put whose results were not polled yet */
+  SCRIBE_RESERVED =
+      16, /* of these for publications, commits and epochs, of which the round machine has a few at most */
+  SCRIBE_MAX_ROUNDS = 1024 /* rows of one SCRIBE_QUERY */
+};
+
+/* Moves a job in. An event or a query that finds all but the reserved places taken is dropped: the disk does not keep up,
+ * and whoever asked runs into its time-out. */
 void scribe_put(struct scribe *s, struct scribe_job *job);
+
+/* The next result, or NULL. The taker owns it and its descriptors. */
 struct scribe_result *scribe_poll(struct scribe *s);
 int scribe_fd(const struct scribe *s);
 

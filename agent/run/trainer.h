@@ -19,16 +19,20 @@ struct trainer;
 struct trainer_config {
   const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
   const struct schema *schema;
-  struct digest init;     /* seed of the first weights */
-  size_t n_copies;        /* peers */
+  struct digest init; /* seed of the first weights */
+  size_t n_copies;    /* peers */
 };
 
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */
 MUST_USE enum err trainer_start(const struct trainer_config *config, struct trainer **out_trainer);
 
-/* Moves a job in. */
+enum { TRAINER_RING = 8 /* jobs put whose results were not polled yet; the round machine has one or two */ };
+
+/* Moves a job in. The first one is JOB_LOAD; if that fails, another JOB_LOAD may follow. JOB_TRAIN and JOB_MERGE alternate:
+ * JOB_MERGE says that the payload of the JOB_TRAIN before it, if that succeeded, is durable. */
 void trainer_put(struct trainer *t, struct trainer_job *job);
 
+/* The next result, or NULL. */
 struct trainer_result *trainer_poll(struct trainer *t);
 int trainer_fd(const struct trainer *t);
 

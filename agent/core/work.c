@@ -1,0 +1,53 @@
+#include "agent/core/work.h"
+
+#include <stdlib.h>
+
+#include "base/must.h"
+
+static void peers_free(struct merge_peer *peers, size_t n_peers) {
+  for (size_t i = 0; i < n_peers; i++) {
+    for (size_t j = 0; j < peers[i].n_links; j++)
+      free(peers[i].links[j].payload);
+    free(peers[i].links);
+  }
+  free(peers);
+}
+
+void trainer_job_free(struct trainer_job *job) {
+  if (job == NULL)
+    return;
+  free(job->half.bytes);
+  free(job->model.bytes);
+  peers_free(job->peers, job->n_peers);
+  free(job);
+}
+
+void trainer_result_free(struct trainer_result *result) {
+  if (result == NULL)
+    return;
+  free(result->payload.bytes);
+  free(result->half.bytes);
+  free(result->model.bytes);
+  peers_free(result->peers, result->n_peers);
+  free(result);
+}
+
+void scribe_job_free(struct scribe_job *job) {
+  if (job == NULL)
+    return;
+  free(job->payload.bytes);
+  free(job->half.bytes);
+  free(job->model.bytes);
+  free(job->contributions);
+  free(job);
+}
+
+void scribe_result_free(struct scribe_result *result) {
+  if (result == NULL)
+    return;
+  MUST(result->payload_fd == -1 && result->copy_fd == -1);
+  scribe_job_free(result->job);
+  free(result->rounds);
+  free(result->contributions);
+  free(result);
+}

@@ -1,0 +1,225 @@
+#include "agent/run/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/run/log_limit.h"
+
+enum { TIME_BYTES = 32 };
+
+static struct {
+  atomic_int level, format;
+  pthread_mutex_t mutex; /* of what follows */
+  struct log_limit limit;
+} the_log = {.level = LOG_INFO, .format = LOG_TEXT, .mutex = PTHREAD_MUTEX_INITIALIZER};
+
+struct line {
+  char time[TIME_BYTES];
+  enum log_level level;
+  const char *event, *peer;
+  uint32_t n_left_out;
+  const struct log_field *fields;
+};
+
+static const char *level_name(enum log_level level) {
+  static const char *const names[] = {
+      [LOG_ERROR] = "error", [LOG_WARNING] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
+  return names[level];
+}
+
+/* RFC 3339 in UTC. */
+static void time_text(char out_text[TIME_BYTES]) {
+  struct timespec now;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &utc);
+  size_t n = strftime(out_text, TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
+  snprintf(out_text + n, TIME_BYTES - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
+/* Bytes of the well-formed, printable UTF-8 character at s (RFC 3629), or 0: a control character or malformed. */
+static size_t character_bytes(const char *s) {
+  static const struct {
+    uint8_t first_lo, first_hi, second_lo, second_hi;
+    uint8_t n;
+  } table[] = {
+      {0x20, 0x7e, 0, 0, 1},       {0xc2, 0xc2, 0xa0, 0xbf, 2}, /* without the controls U+0080 … U+009F */
+      {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+      {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+      {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+  };
+  const uint8_t *u = (const uint8_t *)s;
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    if (u[0] < table[i].first_lo || u[0] > table[i].first_hi)
+      continue;
+    if (table[i].n >= 2 && (u[1] < table[i].second_lo || u[1] > table[i].second_hi))
+      return 0;
+    for (size_t k = 2; k < table[i].n; k++)
+      if (u[k] < 0x80 || u[k] > 0xbf)
+        return 0;
+    return table[i].n;
+  }
+  return 0;
+}
+
+/* ---- text ---- */
+
+static bool is_word(const char *text) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+,@%#[]";
+  size_t n = strspn(text, plain);
+  return n > 0 && text[n] == '\0';
+}
+
+static void put_quoted(FILE *f, const char *text) {
+  fputc('"', f);
+  while (*text != '\0') {
+    size_t n = character_bytes(text);
+    if (n == 0)
+      fprintf(f, "\\x%02x", (unsigned)(uint8_t)*text);
+    else if (*text == '"' || *text == '\\')
+      fprintf(f, "\\%c", *text);
+    else
+      fwrite(text, 1, n, f);
+    text += n > 0 ? n : 1;
+  }
+  fputc('"', f);
+}
+
+static void put_text(FILE *f, const char *key, const char *text) {
+  fprintf(f, " %s=", key);
+  if (is_word(text))
+    fputs(text, f);
+  else
+    put_quoted(f, text);
+}
+
+static void put_field(FILE *f, const struct log_field *field) {
+  switch (field->type) {
+  case LOG_FIELD_TEXT:
+    put_text(f, field->key, field->text);
+    break;
+  case LOG_FIELD_INTEGER:
+    fprintf(f, " %s=%" PRId64, field->key, field->integer);
+    break;
+  case LOG_FIELD_REAL:
+    fprintf(f, " %s=%.6g", field->key, field->real);
+    break;
+  }
+}
+
+static char *text_line(const struct line *l) {
+  char *text = NULL;
+  size_t n;
+  FILE *f = open_memstream(&text, &n);
+  if (f == NULL)
+    return NULL;
+  fprintf(f, "%s %s %s", l->time, level_name(l->level), l->event);
+  if (l->peer != NULL)
+    put_text(f, "peer", l->peer);
+  for (const struct log_field *field = l->fields; field != NULL && field->key != NULL; field++)
+    put_field(f, field);
+  if (l->n_left_out > 0)
+    fprintf(f, " left_out=%" PRIu32, l->n_left_out);
+  fclose(f);
+  return text;
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_text(const char *text) {
+  char *clean = strdup(text);
+  if (clean == NULL)
+    return NULL;
+  for (char *c = clean; *c != '\0';) {
+    size_t n = character_bytes(c);
+    if (n == 0 && (uint8_t)*c >= 0x80)
+      *c = '?';
+    c += n > 0 ? n : 1;
+  }
+  json_t *value = json_string(clean);
+  free(clean);
+  return value;
+}
+
+static json_t *json_value(const struct log_field *field) {
+  switch (field->type) {
+  case LOG_FIELD_TEXT:
+    return json_text(field->text);
+  case LOG_FIELD_INTEGER:
+    return json_integer(field->integer);
+  case LOG_FIELD_REAL:
+    break;
+  }
+  json_t *number = json_real(field->real); /* NULL unless finite */
+  return number != NULL ? number : json_null();
+}
+
+static char *json_line(const struct line *l) {
+  json_t *object = json_object();
+  json_object_set_new(object, "time", json_string(l->time));
+  json_object_set_new(object, "level", json_string(level_name(l->level)));
+  json_object_set_new(object, "event", json_string(l->event));
+  if (l->peer != NULL)
+    json_object_set_new(object, "peer", json_text(l->peer));
+  for (const struct log_field *field = l->fields; field != NULL && field->key != NULL; field++)
+    json_object_set_new(object, field->key, json_value(field));
+  if (l->n_left_out > 0)
+    json_object_set_new(object, "left_out", json_integer(l->n_left_out));
+  char *text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(6));
+  json_decref(object);
+  return text;
+}
+
+/* ---- both ---- */
+
+static uint64_t monotonic_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool may_write(const char *event, const char *peer, uint32_t *out_n_left_out) {
+  if (peer == NULL)
+    return true;
+  pthread_mutex_lock(&the_log.mutex);
+  bool may = log_limit_take(&the_log.limit, event, peer, monotonic_ms(), out_n_left_out);
+  pthread_mutex_unlock(&the_log.mutex);
+  return may;
+}
+
+/* One write a line, so that lines of two threads do not mix. Where stderr is gone there is nobody to tell. */
+static void write_line(char *text) {
+  size_t n = strlen(text), at = 0;
+  text[n++] = '\n'; /* in place of the NUL */
+  while (at < n) {
+    ssize_t written = write(STDERR_FILENO, text + at, n - at);
+    if (written < 0 && errno != EINTR)
+      return;
+    at += written > 0 ? (size_t)written : 0;
+  }
+}
+
+void log_set(enum log_level level, enum log_format format) {
+  atomic_store(&the_log.level, (int)level);
+  atomic_store(&the_log.format, (int)format);
+}
+
+void log_event(enum log_level level, const char *event, const char *peer, const struct log_field *fields) {
+  struct line l = {.level = level, .event = event, .peer = peer, .fields = fields};
+  if ((int)level > atomic_load(&the_log.level) || !may_write(event, peer, &l.n_left_out))
+    return;
+  time_text(l.time);
+  char *text = atomic_load(&the_log.format) == LOG_JSON ? json_line(&l) : text_line(&l);
+  if (text != NULL)
+    write_line(text);
+  free(text);
+}

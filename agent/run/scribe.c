@@ -1,0 +1,198 @@
+#include "agent/run/scribe.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/run/mailbox.h"
+#include "base/must.h"
+
+struct scribe {
+  struct store *store; /* the scribe thread's while that runs */
+  struct digest job;
+  struct mailbox *jobs, *results;
+  pthread_t thread;
+  size_t n_unanswered;   /* loop thread */
+  struct scribe_job end; /* its address ends the thread */
+};
+
+/* ---- scribe thread ---- */
+
+static void close_file(int *fd) {
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
+}
+
+static void close_files(struct scribe_result *result) {
+  close_file(&result->payload_fd);
+  close_file(&result->copy_fd);
+}
+
+static enum err open_file(struct scribe *s, const struct digest *name, int *out_fd) {
+  uint64_t n_bytes;
+  return store_file_open(s->store, name, out_fd, &n_bytes);
+}
+
+/* The store names its files; the newest outbox entry is the publication that has just become durable. */
+static enum err open_published(struct scribe *s, struct scribe_result *result) {
+  struct store_outbox_entry entry;
+  size_t n;
+  enum err e = store_outbox(s->store, &s->job, &entry, 1, &n);
+  if (e != ERR_OK)
+    return e;
+  MUST(n == 1);
+  if (entry.has_payload && (e = open_file(s, &entry.payload, &result->payload_fd)) != ERR_OK)
+    return e;
+  return entry.has_copy ? open_file(s, &entry.half, &result->copy_fd) : ERR_OK;
+}
+
+static enum err publish(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  enum err e = store_publish(s->store, &job->publication);
+  return e == ERR_OK ? open_published(s, result) : e;
+}
+
+static enum err commit(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  (void)result;
+  return store_commit(s->store, &job->commitment);
+}
+
+static enum err note_event(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  (void)result;
+  return store_event(s->store, job->at_unix_s, job->event_name, job->event_peer, job->event_text);
+}
+
+static enum err raise_epoch(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  return store_raise_epoch(s->store, job->above, &result->boot_epoch);
+}
+
+static enum err query_rounds(struct scribe *s, uint64_t from_round, size_t capacity, struct scribe_result *result) {
+  result->rounds = calloc(capacity, sizeof *result->rounds);
+  if (result->rounds == NULL)
+    return ERR_NO_MEMORY;
+  return store_rounds(s->store, &s->job, from_round, result->rounds, capacity, &result->n_rounds);
+}
+
+/* Leaves the row of one label at rounds[0]. */
+static enum err keep_label(struct scribe_result *result, struct round_label label) {
+  for (size_t i = 0; i < result->n_rounds; i++) {
+    if (result->rounds[i].label.round == label.round && result->rounds[i].label.sub == label.sub) {
+      result->rounds[0] = result->rounds[i];
+      result->n_rounds = 1;
+      return ERR_OK;
+    }
+  }
+  result->n_rounds = 0;
+  return ERR_NOT_FOUND;
+}
+
+static enum err query_one(struct scribe *s, struct round_label label, struct scribe_result *result) {
+  enum err e = query_rounds(s, label.round, SCRIBE_MAX_ROUNDS, result);
+  if (e != ERR_OK || (e = keep_label(result, label)) != ERR_OK)
+    return e;
+  result->contributions = calloc(MAX_PEERS, sizeof *result->contributions);
+  if (result->contributions == NULL)
+    return ERR_NO_MEMORY;
+  return store_contributions(s->store, &s->job, label, result->contributions, MAX_PEERS, &result->n_contributions);
+}
+
+static enum err query(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  result->client = job->client;
+  if (job->one_round)
+    return query_one(s, job->label, result);
+  if (job->n_rounds == 0 || job->n_rounds > SCRIBE_MAX_ROUNDS)
+    return ERR_RANGE;
+  return query_rounds(s, job->from_round, job->n_rounds, result);
+}
+
+static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
+  static enum err (*const run[])(struct scribe *, struct scribe_job *, struct scribe_result *) = {
+      [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit, [SCRIBE_EVENT] = note_event,
+      [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,
+  };
+  struct scribe_result *result = calloc(1, sizeof *result);
+  MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
+  *result = (struct scribe_result){.kind = job->kind, .payload_fd = -1, .copy_fd = -1};
+  result->error = run[job->kind](s, job, result);
+  if (result->error != ERR_OK)
+    close_files(result);
+  if (result->error == ERR_NO_SPACE || result->error == ERR_READ_ONLY)
+    result->job = job; /* now the result's */
+  else
+    scribe_job_free(job);
+  return result;
+}
+
+static void *scribe_main(void *context) {
+  struct scribe *s = context;
+  struct scribe_job *job;
+  while ((job = mailbox_take(s->jobs)) != &s->end)
+    mailbox_put(s->results, answer(s, job));
+  return NULL;
+}
+
+/* ---- loop thread ---- */
+
+static void scribe_free(struct scribe *s) {
+  mailbox_free(s->jobs);
+  mailbox_free(s->results);
+  free(s);
+}
+
+enum err scribe_start(struct store **store, const struct digest *job, struct scribe **out_scribe) {
+  struct scribe *s = calloc(1, sizeof *s);
+  if (s == NULL)
+    return ERR_NO_MEMORY;
+  s->store = *store;
+  s->job = *job;
+  enum err e;
+  if ((e = mailbox_new(SCRIBE_RING + 1, &s->jobs)) != ERR_OK || (e = mailbox_new(SCRIBE_RING, &s->results)) != ERR_OK)
+    goto out;
+  int status = pthread_create(&s->thread, NULL, scribe_main, s);
+  if (status != 0) {
+    e = err_from_errno(status);
+    goto out;
+  }
+  *store = NULL; /* now the scribe's */
+  *out_scribe = s;
+  s = NULL;
+out:
+  if (s != NULL)
+    scribe_free(s);
+  return e;
+}
+
+void scribe_put(struct scribe *s, struct scribe_job *job) {
+  bool may_wait = job->kind == SCRIBE_EVENT || job->kind == SCRIBE_QUERY;
+  if (may_wait && s->n_unanswered >= SCRIBE_RING - SCRIBE_RESERVED) {
+    scribe_job_free(job);
+    return;
+  }
+  s->n_unanswered++;
+  MUST(s->n_unanswered <= SCRIBE_RING);
+  mailbox_put(s->jobs, job);
+}
+
+struct scribe_result *scribe_poll(struct scribe *s) {
+  struct scribe_result *result = mailbox_poll(s->results);
+  if (result != NULL)
+    s->n_unanswered--;
+  return result;
+}
+
+int scribe_fd(const struct scribe *s) {
+  return mailbox_fd(s->results);
+}
+
+void scribe_stop(struct scribe *s) {
+  if (s == NULL)
+    return;
+  mailbox_put(s->jobs, &s->end);
+  pthread_join(s->thread, NULL);
+  for (struct scribe_result *result; (result = scribe_poll(s)) != NULL;) {
+    close_files(result);
+    scribe_result_free(result);
+  }
+  store_close(s->store);
+  scribe_free(s);
+}

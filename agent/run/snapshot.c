@@ -1,0 +1,40 @@
+#include "agent/run/snapshot.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/must.h"
+#include "models/number.h"
+
+enum { LINE_BYTES = 32 + NUMBER_TEXT_BYTES };
+
+enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text) {
+  *out_text = (struct buffer){0};
+  if (scale->rule != SCALE_LOCAL)
+    return ERR_OK;
+  size_t capacity = 2 * LINE_BYTES * (scale->n + 1); /* n ≤ MAX_FEATURES */
+  uint8_t *bytes = malloc(capacity);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  struct writer w;
+  writer_init(&w, bytes, capacity);
+  scale_write(&w, scale);
+  MUST(writer_end(&w) == ERR_OK);
+  uint8_t *fitted = realloc(bytes, w.n_bytes);
+  *out_text = (struct buffer){fitted != NULL ? fitted : bytes, w.n_bytes};
+  return ERR_OK;
+}
+
+enum err snapshot_split(const struct contract *contract, const struct buffer *snapshot, size_t n_learner,
+                        struct buffer *out_learner, struct scale *out_scale) {
+  if (contract->scale.rule != SCALE_LOCAL || snapshot->n_bytes < n_learner) {
+    *out_learner = *snapshot;
+    *out_scale = (struct scale){0};
+    return ERR_OK;
+  }
+  const char *text = (const char *)snapshot->bytes + n_learner;
+  enum err e = scale_read(text, snapshot->n_bytes - n_learner, out_scale);
+  if (e == ERR_OK)
+    *out_learner = (struct buffer){snapshot->bytes, n_learner};
+  return e == ERR_OK || e == ERR_NO_MEMORY ? e : ERR_CORRUPT;
+}

@@ -1,0 +1,20 @@
+/* What the store keeps of a model: the learner's bytes (half or model) and, where the contract leaves the scaling to the
+ * site, the text of the numbers in effect after them. They come back with the model, so that data that grows never
+ * shifts the inputs that the weights were learnt for. Pure. */
+#ifndef AGENT_RUN_SNAPSHOT_H
+#define AGENT_RUN_SNAPSHOT_H
+
+#include "agent/core/work.h"
+#include "base/err.h"
+#include "models/contract.h"
+#include "models/scale.h"
+
+/* The text that follows the learner's bytes; empty unless the rule is SCALE_LOCAL. The caller frees. ERR_NO_MEMORY. */
+MUST_USE enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text);
+
+/* Splits a snapshot into the learner's bytes (out_learner, borrowed from it; n_learner is what they should measure, which
+ * the learner judges) and the scale, which is zero-initialised when there is none. ERR_CORRUPT, ERR_NO_MEMORY. */
+MUST_USE enum err snapshot_split(const struct contract *contract, const struct buffer *snapshot, size_t n_learner,
+                                 struct buffer *out_learner, struct scale *out_scale);
+
+#endif

@@ -1,0 +1,502 @@
+#include "agent/run/trainer.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/run/mailbox.h"
+#include "agent/run/snapshot.h"
+#include "base/must.h"
+#include "crypto/digest.h"
+#include "crypto/merkle.h"
+#include "models/dataset.h"
+#include "models/learner.h"
+
+struct trainer {
+  struct trainer_config config;
+  struct mailbox *jobs, *results;
+  pthread_t thread;
+  atomic_bool stop;
+  _Atomic uint64_t progress; /* batches done << 32 | in all, so that the two always belong together */
+  struct trainer_job end;    /* its address ends the thread */
+
+  /* the trainer thread's */
+  struct learner *learner;
+  struct dataset *train, *local_test, *global_test;
+  struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
+  struct buffer committed;  /* the learner as it was before the training in work */
+  bool has_unpublished;     /* a training succeeded whose x̂' is not durable yet */
+};
+
+/* ---- JOB_LOAD ---- */
+
+static void unload(struct trainer *t) {
+  learner_free(t->learner);
+  dataset_close(t->train);
+  dataset_close(t->local_test);
+  dataset_close(t->global_test);
+  free(t->scale_text.bytes);
+  free(t->committed.bytes);
+  t->learner = NULL;
+  t->train = t->local_test = t->global_test = NULL;
+  t->scale_text = t->committed = (struct buffer){0};
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct trainer_result *result, const char *format, ...) {
+  size_t n = strlen(result->sentence);
+  if (n > 0)
+    n += (size_t)snprintf(result->sentence + n, sizeof result->sentence - n, "; ");
+  if (n >= sizeof result->sentence)
+    return;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(result->sentence + n, sizeof result->sentence - n, format, args);
+  va_end(args);
+}
+
+static enum err open_learner(struct trainer *t, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  struct learner_config config = {
+      .schema = t->config.schema,
+      .train = c->job.train,
+      .codec = c->job.codec,
+      .init = t->config.init,
+      .train_seed = c->train_seed,
+      .part = c->part,
+      .n_copies = t->config.n_copies,
+  };
+  schema_hash(config.schema, &digest_blake2b, &config.schema_hash);
+  enum err e = learner_open(&config, &t->learner);
+  if (e == ERR_OK) {
+    t->committed = (struct buffer){malloc(learner_half_bytes(t->learner)), learner_half_bytes(t->learner)};
+    e = t->committed.bytes == NULL ? ERR_NO_MEMORY : ERR_OK;
+  }
+  if (e != ERR_OK)
+    say(result, "%s: %s", c->job_path, err_sentence(e));
+  return e;
+}
+
+static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  const struct data_source source = {
+      .train = {c->train_path, c->train_labels},
+      .test = {c->test_path, c->test_labels},
+      .part = c->part,
+      .saved = saved->n > 0 ? saved : NULL,
+  };
+  const struct data_file global = {c->global_test_path, c->global_test_labels};
+  struct data_place why;
+  enum err e = dataset_open(&source, c->job.contract, &digest_blake2b, &t->train, &t->local_test, &why);
+  if (e == ERR_OK && global.path != NULL)
+    e = dataset_open_test(&global, c->job.contract, &t->train->scale, &t->global_test, &why);
+  if (e != ERR_OK) {
+    data_place_text(&why, result->sentence, sizeof result->sentence);
+    return e;
+  }
+  if ((e = learner_attach(t->learner, t->train, t->local_test, t->global_test)) != ERR_OK ||
+      (e = snapshot_scale_text(&t->train->scale, &t->scale_text)) != ERR_OK)
+    say(result, "%s: %s", c->train_path, err_sentence(e));
+  return e;
+}
+
+static enum err restore(struct trainer *t, const struct buffer *half, const struct buffer *model,
+                        struct trainer_result *result) {
+  enum err e = ERR_OK;
+  if (half->n_bytes > 0)
+    e = learner_half_read(t->learner, half->bytes, half->n_bytes);
+  if (e == ERR_OK && model->n_bytes > 0)
+    e = learner_model_read(t->learner, model->bytes, model->n_bytes);
+  if (e != ERR_OK)
+    say(result, "the stored model: %s; start with an empty state directory, or with the job file that it was made with",
+        err_sentence(e));
+  return e;
+}
+
+/* What is worth a warning about data that was read. */
+static void warn(const struct trainer *t, struct trainer_result *result) {
+  const struct contract *contract = t->config.site_job->job.contract;
+  const char *path = t->config.site_job->train_path;
+  for (size_t i = 0; i < t->train->n_classes; i++)
+    if (t->train->class_counts[i] == 0)
+      say(result, "%s: no training sample of class %s", path, contract->classes[i].text);
+  if (t->train->n_ignored_columns > 0)
+    say(result, "%s: %zu columns are ignored, the contract does not name them", path, t->train->n_ignored_columns);
+  if (t->train->scale.rule == SCALE_LOCAL)
+    say(result, "%s: inputs are scaled by this site's own numbers, so other sites see other inputs", path);
+}
+
+static uint32_t size_of(const struct dataset *d) {
+  return d == NULL ? 0 : (uint32_t)d->n; /* n ≤ MAX_SAMPLES */
+}
+
+static enum err load_from(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct contract *contract = t->config.site_job->job.contract;
+  enum err e = open_learner(t, result);
+  if (e != ERR_OK)
+    return e;
+  struct buffer half, model;
+  struct scale of_half = {0}, of_model = {0};
+  if ((e = snapshot_split(contract, &job->half, learner_half_bytes(t->learner), &half, &of_half)) != ERR_OK ||
+      (e = snapshot_split(contract, &job->model, learner_model_bytes(t->learner), &model, &of_model)) != ERR_OK) {
+    say(result, "the scale of the stored model: %s", err_sentence(e));
+    goto out;
+  }
+  if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK)
+    e = restore(t, &half, &model, result);
+out:
+  scale_done(&of_half);
+  scale_done(&of_model);
+  return e;
+}
+
+static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  MUST(t->learner == NULL);
+  enum err e = load_from(t, job, result);
+  if (e != ERR_OK) {
+    unload(t);
+    return e;
+  }
+  warn(t, result);
+  result->n_samples = size_of(t->train);
+  result->n_test = size_of(t->local_test);
+  result->n_global_test = size_of(t->global_test);
+  return ERR_OK;
+}
+
+/* ---- snapshots ---- */
+
+static enum err write_snapshot(const struct trainer *t, size_t n_learner,
+                               void (*write)(const struct learner *l, uint8_t *out_bytes), struct buffer *out) {
+  size_t n_bytes = n_learner + t->scale_text.n_bytes;
+  uint8_t *bytes = malloc(n_bytes);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  write(t->learner, bytes);
+  if (t->scale_text.n_bytes > 0)
+    memcpy(bytes + n_learner, t->scale_text.bytes, t->scale_text.n_bytes);
+  *out = (struct buffer){bytes, n_bytes};
+  return ERR_OK;
+}
+
+static enum err write_half(const struct trainer *t, struct buffer *out) {
+  return write_snapshot(t, learner_half_bytes(t->learner), learner_half_write, out);
+}
+
+static enum err write_model(const struct trainer *t, struct buffer *out) {
+  return write_snapshot(t, learner_model_bytes(t->learner), learner_model_write, out);
+}
+
+static void buffer_free(struct buffer *b) {
+  free(b->bytes);
+  *b = (struct buffer){0};
+}
+
+/* ---- JOB_TRAIN ---- */
+
+static enum err stop_or_go_on(void *context, size_t done, size_t total) {
+  (void)done;
+  (void)total;
+  struct trainer *t = context;
+  return atomic_load(&t->stop) ? ERR_STOPPED : ERR_OK;
+}
+
+static enum err show_progress(void *context, size_t done, size_t total) {
+  struct trainer *t = context;
+  atomic_store(&t->progress, (uint64_t)done << 32 | (uint32_t)total);
+  return stop_or_go_on(context, done, total);
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  MUST(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static enum err local_steps(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct work_hook hook = {show_progress, t};
+  struct train_report report;
+  double start = seconds_now();
+  enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
+  atomic_store(&t->progress, 0);
+  if (e != ERR_OK)
+    return e;
+  result->seconds = seconds_now() - start;
+  result->n_samples = report.n_samples;
+  result->local_steps = report.local_steps;
+  result->train_loss = report.loss;
+  return ERR_OK;
+}
+
+static enum err encode(struct trainer *t, bool start_chain, struct trainer_result *result) {
+  struct buffer payload = {malloc(learner_payload_bound(t->learner)), 0};
+  if (payload.bytes == NULL)
+    return ERR_NO_MEMORY;
+  enum err e = learner_encode(t->learner, start_chain, payload.bytes, &payload.n_bytes);
+  if (e != ERR_OK) {
+    buffer_free(&payload);
+    return e;
+  }
+  uint8_t *fitted = realloc(payload.bytes, payload.n_bytes);
+  result->payload = (struct buffer){fitted != NULL ? fitted : payload.bytes, payload.n_bytes};
+  merkle_root(&digest_blake2b, result->payload.bytes, result->payload.n_bytes, &result->payload_root);
+  return ERR_OK;
+}
+
+/* The half-step's snapshot and where the public copy stands in it. */
+static enum err keep_half(struct trainer *t, struct trainer_result *result) {
+  enum err e = write_half(t, &result->half);
+  if (e != ERR_OK)
+    return e;
+  result->copy_offset = learner_half_copy_offset(t->learner);
+  result->n_copy = codec_bound(CODEC_F32, schema_parameters(t->config.schema));
+  merkle_root(&digest_blake2b, result->half.bytes + result->copy_offset, result->n_copy, &result->copy_root);
+  return ERR_OK;
+}
+
+/* After a failure everything is as it was committed. */
+static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  MUST(t->learner != NULL && !t->has_unpublished);
+  learner_half_write(t->learner, t->committed.bytes);
+  enum err e;
+  if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
+    e = keep_half(t, result);
+  t->has_unpublished = e == ERR_OK;
+  if (e != ERR_OK) {
+    buffer_free(&result->payload);
+    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+  }
+  return e;
+}
+
+/* ---- JOB_MERGE, JOB_ADOPT ---- */
+
+static const enum codec codec_of_encoding[N_ENCODINGS] = {
+    [ENCODING_F32] = CODEC_F32,
+    [ENCODING_F16] = CODEC_F16,
+};
+
+/* Root first, so that nothing is decoded that its origin did not sign. */
+static enum err link_apply(struct learner *l, size_t copy, const struct link_in *link) {
+  const struct manifest *m = &link->manifest;
+  struct digest root;
+  if (m->kind == MANIFEST_NONE)
+    return ERR_OK;
+  if (m->kind == MANIFEST_SUM || m->encoding >= N_ENCODINGS ||
+      (m->kind == MANIFEST_FULL && m->encoding != ENCODING_F32))
+    return ERR_ENCODING;
+  merkle_root(&digest_blake2b, link->payload, m->n_payload, &root);
+  if (!digest_equal(&root, &m->payload_root))
+    return ERR_ROOT;
+  if (m->kind == MANIFEST_FULL)
+    return learner_copy_set(l, copy, link->payload, m->n_payload);
+  return learner_copy_add(l, copy, codec_of_encoding[m->encoding], link->payload, m->n_payload);
+}
+
+/* The first link that fails ends the peer's; its copy then stands where the link before it left it. */
+static void peer_apply(struct learner *l, struct merge_peer *p) {
+  p->reason = ERR_OK;
+  p->n_applied = 0;
+  for (size_t i = 0; i < p->n_links; i++) {
+    if (p->reason == ERR_OK && (p->reason = link_apply(l, p->peer, &p->links[i])) == ERR_OK)
+      p->n_applied++;
+    free(p->links[i].payload);
+    p->links[i].payload = NULL;
+  }
+}
+
+static enum err links_apply(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  result->peers = job->peers;
+  result->n_peers = job->n_peers;
+  job->peers = NULL; /* now the result's */
+  job->n_peers = 0;
+  for (size_t i = 0; i < result->n_peers; i++) {
+    if (atomic_load(&t->stop))
+      return ERR_STOPPED;
+    peer_apply(t->learner, &result->peers[i]);
+  }
+  return ERR_OK;
+}
+
+static enum err merge(struct learner *l, struct merge_peer *peers, size_t n_peers) {
+  struct contribution contributions[MAX_PEERS];
+  struct merge_peer *of[MAX_PEERS];
+  size_t n = 0;
+  MUST(n_peers <= MAX_PEERS);
+  for (size_t i = 0; i < n_peers; i++) {
+    if (!peers[i].use || peers[i].reason != ERR_OK)
+      continue;
+    contributions[n] = (struct contribution){.copy = peers[i].peer, .weight = peers[i].weight};
+    of[n++] = &peers[i];
+  }
+  enum err e = learner_merge(l, contributions, n);
+  for (size_t i = 0; e == ERR_OK && i < n; i++) {
+    of[i]->clipped = contributions[i].clipped;
+    of[i]->distance = contributions[i].distance;
+  }
+  return e;
+}
+
+static enum err adopt(struct learner *l, const struct merge_peer *peers, size_t n_peers) {
+  size_t copies[MAX_PEERS], n = 0;
+  MUST(n_peers <= MAX_PEERS);
+  for (size_t i = 0; i < n_peers; i++)
+    if (peers[i].reason == ERR_OK)
+      copies[n++] = peers[i].peer;
+  if (n == 0)
+    return ERR_NOT_FOUND;
+  learner_adopt_median(l, copies, n);
+  return ERR_OK;
+}
+
+struct figures {
+  bool has;
+  double loss, headline, macro_f1;
+};
+
+static enum err evaluate(struct trainer *t, enum test_set which, struct figures *out_figures) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  struct metrics m;
+  enum err e = learner_evaluate(t->learner, which, &hook, &m);
+  if (e != ERR_OK)
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+  double headline = m.task == TASK_CLASSIFY ? m.accuracy : m.r2;
+  *out_figures = (struct figures){.has = true, .loss = m.loss, .headline = headline, .macro_f1 = m.macro_f1};
+  metrics_done(&m);
+  return ERR_OK;
+}
+
+static enum err evaluate_both(struct trainer *t, struct store_metrics *out_metrics) {
+  struct figures local = {0}, global = {0};
+  enum err e;
+  if ((e = evaluate(t, TEST_LOCAL, &local)) != ERR_OK || (e = evaluate(t, TEST_GLOBAL, &global)) != ERR_OK)
+    return e;
+  *out_metrics = (struct store_metrics){
+      .has_local = local.has,
+      .has_global = global.has,
+      .local_loss = local.loss,
+      .local_headline = local.headline,
+      .local_macro_f1 = local.macro_f1,
+      .global_loss = global.loss,
+      .global_headline = global.headline,
+      .global_macro_f1 = global.macro_f1,
+  };
+  return ERR_OK;
+}
+
+/* What the commit stores of the model as it is now. */
+static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
+  enum err e;
+  if ((e = evaluate_both(t, &result->metrics)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
+    return e;
+  return with_half ? write_half(t, &result->half) : ERR_OK;
+}
+
+static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  MUST(t->learner != NULL);
+  if (t->has_unpublished)
+    learner_published(t->learner);
+  t->has_unpublished = false;
+  enum err e = links_apply(t, job, result);
+  if (e != ERR_OK)
+    return e;
+  enum err merged = merge(t->learner, result->peers, result->n_peers);
+  if (merged != ERR_OK && merged != ERR_MERGE_REFUSED)
+    return merged;
+  e = answer_model(t, job->whole_snapshot, result);
+  return e == ERR_OK ? merged : e;
+}
+
+static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  MUST(t->learner != NULL && !t->has_unpublished);
+  enum err e;
+  if ((e = links_apply(t, job, result)) != ERR_OK || (e = adopt(t->learner, result->peers, result->n_peers)) != ERR_OK)
+    return e;
+  return answer_model(t, true, result);
+}
+
+/* ---- the thread ---- */
+
+static struct trainer_result *answer(struct trainer *t, struct trainer_job *job) {
+  static enum err (*const run[])(struct trainer *, struct trainer_job *, struct trainer_result *) = {
+      [JOB_LOAD] = load,
+      [JOB_TRAIN] = train,
+      [JOB_MERGE] = apply_and_merge,
+      [JOB_ADOPT] = apply_and_adopt,
+  };
+  struct trainer_result *result = calloc(1, sizeof *result);
+  MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
+  result->kind = job->kind;
+  result->label = job->label;
+  result->error = atomic_load(&t->stop) ? ERR_STOPPED : run[job->kind](t, job, result);
+  trainer_job_free(job);
+  return result;
+}
+
+static void *trainer_main(void *context) {
+  struct trainer *t = context;
+  struct trainer_job *job;
+  while ((job = mailbox_take(t->jobs)) != &t->end)
+    mailbox_put(t->results, answer(t, job));
+  return NULL;
+}
+
+static void trainer_free(struct trainer *t) {
+  unload(t);
+  mailbox_free(t->jobs);
+  mailbox_free(t->results);
+  free(t);
+}
+
+enum err trainer_start(const struct trainer_config *config, struct trainer **out_trainer) {
+  struct trainer *t = calloc(1, sizeof *t);
+  if (t == NULL)
+    return ERR_NO_MEMORY;
+  t->config = *config;
+  enum err e;
+  if ((e = mailbox_new(TRAINER_RING + 1, &t->jobs)) != ERR_OK || (e = mailbox_new(TRAINER_RING, &t->results)) != ERR_OK)
+    goto out;
+  int status = pthread_create(&t->thread, NULL, trainer_main, t);
+  if (status != 0) {
+    e = err_from_errno(status);
+    goto out;
+  }
+  *out_trainer = t;
+  t = NULL;
+out:
+  if (t != NULL)
+    trainer_free(t);
+  return e;
+}
+
+void trainer_put(struct trainer *t, struct trainer_job *job) {
+  mailbox_put(t->jobs, job);
+}
+
+struct trainer_result *trainer_poll(struct trainer *t) {
+  return mailbox_poll(t->results);
+}
+
+int trainer_fd(const struct trainer *t) {
+  return mailbox_fd(t->results);
+}
+
+void trainer_progress(const struct trainer *t, uint32_t *out_done, uint32_t *out_total) {
+  uint64_t progress = atomic_load(&t->progress);
+  *out_done = (uint32_t)(progress >> 32);
+  *out_total = (uint32_t)progress;
+}
+
+void trainer_stop(struct trainer *t) {
+  if (t == NULL)
+    return;
+  atomic_store(&t->stop, true);
+  mailbox_put(t->jobs, &t->end);
+  pthread_join(t->thread, NULL);
+  for (struct trainer_result *result; (result = trainer_poll(t)) != NULL;)
+    trainer_result_free(result);
+  trainer_free(t);
+}
