@@ -45,7 +45,7 @@ enum encoding {
 
 struct manifest {
   enum manifest_kind kind;
-  uint8_t encoding; /* enum encoding; of kind none: the reason, its drop index (base/err.h) */
+  uint8_t encoding; /* enum encoding; of kind none: a reason code of the gossip room */
   struct swarm_id swarm;
   struct digest job;
   struct digest schema;
@@ -69,8 +69,8 @@ struct manifest {
 void manifest_write(const struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES]);
 
 /* Reads and checks the form, not the signature. ERR_TRUNCATED or ERR_TRAILING (length), ERR_VERSION, ERR_ENCODING,
- * ERR_NON_FINITE (mu), ERR_LENGTH (payload empty or above the wire's maximum; of kind none: not empty), ERR_MESSAGE
- * (unknown kind, a value that must be zero is not, mu not 1, a copy root where none belongs). */
+ * ERR_LENGTH (payload empty or above the wire's maximum; of kind none: not empty), ERR_MESSAGE (unknown kind, a value that
+ * must be zero is not, mu not 1, a copy root where none belongs). */
 MUST_USE enum err manifest_read(const void *bytes, size_t n, struct manifest *out_manifest);
 
 /* Sets origin and signature, in the domain "starling/v1/manifest". */
