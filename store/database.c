@@ -194,7 +194,7 @@ static enum err settings_set(struct database *d, bool writes, char out_why[MAX_R
 /* A path as an SQLite URI: what has a meaning there is escaped. */
 static bool uri_write(const char *path, const char *query, char *out_uri, size_t capacity) {
   static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-";
-  size_t n = (size_t)snprintf(out_uri, capacity, "file:");
+  size_t n = (size_t)snprintf(out_uri, capacity, *path == '/' ? "file://" : "file:");
   for (; *path != '\0' && n + strlen(query) + 4 < capacity; path++) {
     if (strchr(plain, *path) != NULL)
       out_uri[n++] = *path;

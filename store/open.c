@@ -18,6 +18,7 @@ struct opening {
   const struct store_config *config;
   struct store *store;
   char database_path[MAX_PATH_BYTES];
+  bool created; /* the state directory is new */
   char *warning, *why;
 };
 
@@ -39,9 +40,8 @@ static enum err step_path(struct opening *o) {
 }
 
 static enum err step_create_directory(struct opening *o) {
-  if (mkdir(o->config->state_dir, 0700) == 0 || errno == EEXIST)
-    return ERR_OK;
-  return explain_errno(o, "");
+  o->created = mkdir(o->config->state_dir, 0700) == 0;
+  return o->created || errno == EEXIST ? ERR_OK : explain_errno(o, "");
 }
 
 static enum err step_open_directory(struct opening *o) {
@@ -170,14 +170,19 @@ static enum err step_start(struct opening *o) {
   return e == ERR_OK ? ERR_OK : database_explain(e, o->database_path, o->why);
 }
 
-/* The names in the state directory, and its own in the one above. */
-static enum err step_sync(struct opening *o) {
-  int parent_fd = openat(o->store->state_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool synced = fsync(o->store->state_fd) == 0 && (parent_fd < 0 || fsync(parent_fd) == 0);
-  enum err e = synced ? ERR_OK : explain_errno(o, "");
-  if (parent_fd >= 0)
-    close(parent_fd);
+static enum err directory_sync(const struct opening *o, const char *name) {
+  int fd = openat(o->store->state_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return explain_errno(o, "");
+  enum err e = fsync(fd) == 0 ? ERR_OK : explain_errno(o, "");
+  close(fd);
   return e;
+}
+
+/* The names in the state directory, and its own when it is new. */
+static enum err step_sync(struct opening *o) {
+  enum err e = directory_sync(o, ".");
+  return e == ERR_OK && o->created ? directory_sync(o, "..") : e;
 }
 
 static bool log_is_empty(const struct store *s) {
@@ -192,8 +197,7 @@ static enum err step_database_read(struct opening *o) {
   enum err e = database_open(d, o->database_path, DATABASE_READ, o->why);
   if (e != ERR_READ_ONLY && e != ERR_PERMISSION && e != ERR_NOT_FOUND)
     return e;
-  struct stat status;
-  if (fstatat(o->store->state_fd, database_name, &status, 0) != 0)
+  if (faccessat(o->store->state_fd, database_name, R_OK, 0) != 0)
     return explain_errno(o, "/state.db");
   if (!log_is_empty(o->store)) {
     reason_set(o->why,

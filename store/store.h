@@ -10,8 +10,10 @@
  *
  * Thread: the scribe owns the writing handle. A reader (CLI without an agent) opens its own with store_open_read_only.
  * Errors: ERR_NO_SPACE and ERR_READ_ONLY leave everything as it was and may be tried again; ERR_IO (a failed fsync or
- * commit) must end the process, it is never tried again; ERR_CORRUPT, ERR_TOO_NEW, ERR_FOREIGN, ERR_LOCKED, ERR_PERMISSION
- * only from opening. `why` receives one sentence with the path and the remedy. */
+ * commit) must end the process: the handle writes nothing any more. ERR_TOO_NEW, ERR_FOREIGN, ERR_LOCKED, ERR_PERMISSION,
+ * ERR_UNSUPPORTED only from opening; ERR_CORRUPT from opening and from what reads files or rows. ERR_RANGE for a number
+ * that the database cannot hold: rounds and own sequences and epochs are below 2^63. `why` receives one sentence with
+ * the path and the remedy, "" when there is nothing to say. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -35,9 +37,13 @@ struct store_config {
 
 /* Takes the lock, checks the file system (network file systems are refused, overlay and tmpfs set *out_warning), opens or
  * creates and migrates the database, runs an integrity check, raises the boot epoch durably, turns `running` rows into
- * `interrupted` and removes files that no row names. out_warning is "" or one sentence. */
+ * `interrupted` and removes files that no row names. out_warning is "" or one sentence. A missing database beside files
+ * that it named is ERR_CORRUPT, not a first start. */
 MUST_USE enum err store_open(const struct store_config *config, struct store **out_store,
                              char out_warning[MAX_REASON_BYTES], char out_why[MAX_REASON_BYTES]);
+
+/* Beside a running agent or without one; nothing is locked and no row changes. ERR_UNSUPPORTED when the database is of an
+ * older version; on a read-only file system ERR_READ_ONLY when the log holds rounds that the main file lacks. */
 MUST_USE enum err store_open_read_only(const char *state_dir, const struct digest_fn *digest, struct store **out_store,
                                        char out_why[MAX_REASON_BYTES]);
 void store_close(struct store *s);
@@ -45,7 +51,8 @@ void store_close(struct store *s);
 /* (upper half of the stored epoch + 1) << 32 | 32 random bits; differs at every open. */
 uint64_t store_boot_epoch(const struct store *s);
 
-/* Proof of a rolled-back store: the upper half becomes above's + 1 (durable); returns the new epoch. */
+/* Proof of a rolled-back store: the upper half becomes above's + 1 (durable); returns the new epoch. ERR_RANGE when above
+ * leaves no room. */
 MUST_USE enum err store_raise_epoch(struct store *s, uint64_t above, uint64_t *out_epoch);
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
@@ -89,6 +96,9 @@ struct store_publication {
   uint32_t n_samples;
 };
 
+/* ERR_EXISTS when the label was published in this boot epoch with other bytes; the same bytes again change nothing.
+ * ERR_RANGE when the label is not after the last committed one, the sequence not above every one used before, the boot
+ * epoch not the present one, or x̂ not inside the half. */
 MUST_USE enum err store_publish(struct store *s, const struct store_publication *p);
 
 enum round_outcome { ROUND_MERGED, ROUND_SHORT, ROUND_JUMPED, ROUND_MERGE_REFUSED, ROUND_ADOPTED };
@@ -132,7 +142,9 @@ struct store_commitment {
  * with the same model changes nothing; with another it is ERR_EXISTS; before the last committed one it is ERR_RANGE. */
 MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c);
 
-/* Where to start (restart table): nothing, after COMMIT(label), or in GATHERING(label) with the stored half-step. */
+/* Where to start (restart table): nothing, after COMMIT(label), or in GATHERING(label) with the stored half-step. A
+ * publication of kind none has no half-step: its round is trained again and published under the next sequence, so that
+ * sequence and chain hold also with RESUME_FRESH. */
 enum resume_at { RESUME_FRESH, RESUME_COMMITTED, RESUME_PUBLISHED };
 
 struct store_resume {
@@ -142,11 +154,12 @@ struct store_resume {
   uint64_t sequence;            /* highest own sequence ever published in this job, 0 = none */
   uint64_t sequence_epoch;      /* its boot epoch */
   struct digest chain;          /* c(sequence) of the newest payload, zeros when none */
-  struct digest half, model;    /* files to load; model zeros for RESUME_PUBLISHED and when none */
-  bool fell_back;               /* the newest snapshot was damaged, an older one is used */
+  struct digest half, model;    /* files to load, zeros when none; no model with RESUME_PUBLISHED */
+  bool fell_back;               /* the newest snapshot was damaged, an older one is used: start a new chain */
 };
 
-/* Checks the digests of the files it names and falls back to the previous snapshot when the newest is damaged.
+/* Checks the digests of the files it names. When the newest snapshot is damaged it falls back to the one before, writes
+ * the event SNAPSHOT-DAMAGED and forgets what was newer, so that those rounds can be learnt again (a reader only looks).
  * ERR_CORRUPT with a sentence when none is whole. */
 MUST_USE enum err store_resume(struct store *s, const struct digest *job, struct store_resume *out_resume,
                                char out_why[MAX_REASON_BYTES]);
@@ -158,7 +171,7 @@ struct store_outbox_entry {
   struct digest chain;
   uint8_t manifest[STORE_MANIFEST_MAX_BYTES];
   size_t n_manifest;
-  bool has_payload;
+  bool has_payload;      /* false: kind none, or lost */
   struct digest payload; /* file */
   bool has_copy;
   uint8_t copy_manifest[STORE_MANIFEST_MAX_BYTES];
@@ -181,10 +194,12 @@ MUST_USE enum err store_event(struct store *s, int64_t at_unix_s, const char *na
 
 /* ---- reading (either handle) -------------------------------------------------------------------------------------- */
 
+/* A number that was not there (the training of a jumped round, the time of an uncommitted one) or was not a number is
+ * NaN here; an evaluation whose loss is not a number is not there at all (has_… false, zeros). */
 struct store_round {
   struct round_label label;
-  bool committed; /* false: published, still gathering, or interrupted */
-  bool interrupted;
+  bool committed;   /* false: published, still gathering, or interrupted */
+  bool interrupted; /* the agent ended between publication and commitment */
   enum round_outcome outcome;
   int64_t committed_unix_s;
   double train_loss, train_seconds, seconds;
