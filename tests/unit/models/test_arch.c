@@ -1,0 +1,169 @@
+#include "models/arch.h"
+
+#include <stdio.h>
+
+#include "tests/unit/models/toy.h"
+#include "tests/unit/suite.h"
+
+START_TEST(canonical_text) {
+  const struct {
+    const char *text, *canonical;
+  } cases[] = {
+      {"softmax", "dense 10"},
+      {"dense classes", "dense 10"},
+      {"  dense\t64 , relu,dense   classes  ", "dense 64, relu, dense 10"},
+      {"dense 64 as hidden1, tanh, dropout .50, softmax as out",
+       "dense 64 as hidden1, tanh, dropout 0.5, dense 10 as out"},
+      {"dropout 0.0001, dropout 0, dropout .9999, dense 10, sigmoid",
+       "dropout 0.0001, dropout 0, dropout 0.9999, dense 10, sigmoid"},
+  };
+  struct contract c = toy_classes(20, 10);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct arch *a = NULL, *again = NULL;
+    char why[MAX_REASON_BYTES];
+    ck_assert_int_eq(arch_parse(cases[i].text, &c, &a, why), ERR_OK);
+    ck_assert_str_eq(a->text, cases[i].canonical);
+    ck_assert_int_eq(arch_parse(a->text, &c, &again, why), ERR_OK);
+    ck_assert_str_eq(again->text, a->text);
+    arch_free(a);
+    arch_free(again);
+  }
+}
+END_TEST
+
+START_TEST(layers_are_linked) {
+  struct contract c = toy_classes(20, 3);
+  struct arch *a;
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(arch_parse("dense 8, relu, dropout 0.25, dense 5 as b2, tanh, dense classes", &c, &a, why), ERR_OK);
+  ck_assert_uint_eq(a->n_layers, 6);
+  ck_assert_uint_eq(a->n_inputs, 20);
+  ck_assert_uint_eq(a->n_outputs, 3);
+  ck_assert(a->layers[0].before_relu);
+  ck_assert(!a->layers[3].before_relu);
+  ck_assert_double_eq(a->layers[2].rate, 0.25);
+  ck_assert_str_eq(a->layers[5].name, "dense3");
+  ck_assert_uint_eq(a->layers[3].offset, 20 * 8 + 8);
+  ck_assert_double_eq(arch_flops(a), 2 * (20 * 8 + 8 * 5 + 5 * 3) + 8 + 8 + 5);
+  arch_free(a);
+}
+END_TEST
+
+START_TEST(regression) {
+  struct contract c = toy_regression(4);
+  char why[MAX_REASON_BYTES];
+  const char *const good[] = {"dense targets", "dense 1", "dense 7, sigmoid, dense targets"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    struct arch *a;
+    ck_assert_int_eq(arch_parse(good[i], &c, &a, why), ERR_OK);
+    ck_assert_int_eq(a->loss, LOSS_MEAN_SQUARED_ERROR);
+    arch_free(a);
+  }
+  struct arch *a = NULL;
+  ck_assert_int_eq(arch_parse("softmax", &c, &a, why), ERR_RANGE);
+  ck_assert_str_eq(why, "column 1: 'softmax' stands for 'dense classes', which this task does not have");
+  ck_assert_int_eq(arch_parse("dense classes", &c, &a, why), ERR_RANGE);
+}
+END_TEST
+
+START_TEST(errors_say_where_and_what) {
+  const struct {
+    const char *text;
+    enum err expected;
+    const char *why; /* how the sentence begins */
+  } cases[] = {
+      {"", ERR_SYNTAX, "column 1: a layer is missing"},
+      {"dense 3,", ERR_SYNTAX, "column 9: a layer is missing"},
+      {"dense 3,,relu", ERR_SYNTAX, "column 9: a layer is missing"},
+      {"dnese 3", ERR_SYNTAX, "column 1: unknown layer 'dnese', did you mean 'dense'?"},
+      {"dense 8, Relu, dense 3", ERR_SYNTAX, "column 10: unknown layer 'Relu', did you mean 'relu'?"},
+      {"softmaxx", ERR_SYNTAX, "column 1: unknown layer 'softmaxx', did you mean 'softmax'?"},
+      {"\x1b[2J", ERR_SYNTAX, "column 1: unknown layer '?[2J', did you mean"},
+      {"dense", ERR_SYNTAX, "column 6: dense takes a number of outputs, "},
+      {"dense , relu", ERR_SYNTAX, "column 7: dense takes a number of outputs, "},
+      {"dense 0", ERR_RANGE, "column 7: dense takes a number of outputs, "},
+      {"dense -3", ERR_RANGE, "column 7: "},
+      {"dense 3.0", ERR_RANGE, "column 7: "},
+      {"dense 99999999999999999999", ERR_RANGE, "column 7: "},
+      {"dense targets", ERR_RANGE, "column 7: "},
+      {"dense 3 relu", ERR_SYNTAX, "column 9: 'relu' is not expected here, a comma separates layers"},
+      {"relu 3, dense 3", ERR_SYNTAX, "column 6: '3' is not expected here"},
+      {"relu as r, dense 3", ERR_SYNTAX, "column 6: 'as' is not expected here"},
+      {"dense 3 as", ERR_SYNTAX, "column 11: 'as' takes a name"},
+      {"dense 3 as 1a", ERR_SYNTAX, "column 12: 'as' takes a name"},
+      {"dense 3 as A", ERR_SYNTAX, "column 12: 'as' takes a name"},
+      {"dense 3 as a.b", ERR_SYNTAX, "column 12: 'as' takes a name"},
+      {"dense 3 as a b c d e f", ERR_SYNTAX, "column 14: 'b' is not expected here"},
+      {"dense 3 as aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", ERR_SYNTAX, "column 12: 'as' takes a name"},
+      {"dense 4 as a, dense 3 as a", ERR_EXISTS, "column 26: a second layer is called 'a'"},
+      {"dense 4 as dense2, dense 3", ERR_EXISTS, "column 20: a second layer is called 'dense2'"},
+      {"dropout 1, dense 3", ERR_RANGE, "column 9: dropout takes a probability"},
+      {"dropout 0.12345, dense 3", ERR_RANGE, "column 9: dropout takes a probability"},
+      {"dropout ., dense 3", ERR_RANGE, "column 9: "},
+      {"dropout nan, dense 3", ERR_RANGE, "column 9: "},
+      {"dropout -0.1, dense 3", ERR_RANGE, "column 9: "},
+      {"relu", ERR_RANGE, "no layer can learn"},
+      {"dense 64, relu", ERR_RANGE, "the last layer has 64 outputs, the contract needs 3: end with 'dense classes'"},
+      {"dense 134217728, dense 3", ERR_LIMIT, "column 1: with this layer the model has more than"},
+      {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with this layer"},
+  };
+  struct contract c = toy_classes(20, 3);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct arch *a = NULL;
+    char why[MAX_REASON_BYTES] = "";
+    enum err e = arch_parse(cases[i].text, &c, &a, why);
+    ck_assert_msg(e == cases[i].expected && !strncmp(why, cases[i].why, strlen(cases[i].why)), "'%s': %s: %s",
+                  cases[i].text, err_name(e), why);
+    ck_assert_ptr_null(a);
+  }
+}
+END_TEST
+
+static enum err parse_repeated(const char *part, size_t n, char why[MAX_REASON_BYTES]) {
+  static char text[2 * MAX_ARCH_BYTES];
+  struct contract c = toy_classes(20, 3);
+  struct arch *a = NULL;
+  size_t used = 0;
+  for (size_t i = 0; i < n; i++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s", part);
+  snprintf(text + used, sizeof text - used, "dense 3");
+  enum err e = arch_parse(text, &c, &a, why);
+  arch_free(a);
+  return e;
+}
+
+START_TEST(lengths_are_bounded) {
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(parse_repeated("relu,", MAX_LAYERS - 1, why), ERR_OK);
+  ck_assert_int_eq(parse_repeated("relu,", MAX_LAYERS, why), ERR_LIMIT);
+  ck_assert_str_eq(why, "more than 256 layers");
+  ck_assert_int_eq(parse_repeated(" ", MAX_ARCH_BYTES, why), ERR_LIMIT);
+  ck_assert_int_eq(parse_repeated(",", MAX_ARCH_BYTES - 8, why), ERR_SYNTAX);
+  ck_assert_int_eq(parse_repeated("dense 3 as ", 1, why), ERR_SYNTAX);
+}
+END_TEST
+
+/* Any bytes give a model or a sentence. */
+START_TEST(noise_is_survived) {
+  static const char alphabet[] = "dense relu,tanh as classes 0123.x\t";
+  struct contract c = toy_classes(20, 3);
+  struct rng rng;
+  rng_init(&rng, 7);
+  for (int round = 0; round < 20000; round++) {
+    char text[64], why[MAX_REASON_BYTES] = "";
+    size_t n = rng_below(&rng, sizeof text);
+    for (size_t i = 0; i < n; i++)
+      text[i] = rng_below(&rng, 20) ? alphabet[rng_below(&rng, sizeof alphabet - 1)] : (char)rng_below(&rng, 256);
+    text[n] = 0;
+    struct arch *a = NULL;
+    if (arch_parse(text, &c, &a, why))
+      ck_assert_uint_gt(strlen(why), 0);
+    arch_free(a);
+  }
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("arch", canonical_text, layers_are_linked, regression, errors_say_where_and_what,
+                   lengths_are_bounded, noise_is_survived);
+}

@@ -1,0 +1,576 @@
+#include "models/learner.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/models/toy.h"
+#include "tests/unit/suite.h"
+
+enum { N_INPUTS = 6, N_CLASSES = 3 };
+
+static const char arch[] = "dense 16, relu, dropout 0.1, dense classes";
+
+/* A learner with everything that it borrows. */
+struct bench {
+  struct contract contract;
+  struct schema *schema;
+  struct dataset train, test;
+  struct learner *learner;
+  size_t n; /* P */
+};
+
+static struct learner_config config_of(const struct bench *b, enum codec codec) {
+  struct learner_config c = {.schema = b->schema,
+                             .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .momentum = 0.9},
+                             .codec = codec,
+                             .init = {{9}},
+                             .train_seed = 5,
+                             .part = 1,
+                             .n_copies = 3};
+  schema_hash(b->schema, &toy_hash, &c.schema_hash);
+  return c;
+}
+
+static void bench_open(struct bench *b, const struct learner_config *config) {
+  ck_assert_int_eq(learner_open(config, &b->learner), ERR_OK);
+  ck_assert_int_eq(learner_attach(b->learner, &b->train, &b->test, NULL), ERR_OK);
+}
+
+static void bench_init(struct bench *b, enum codec codec) {
+  b->contract = toy_classes(N_INPUTS, N_CLASSES);
+  b->schema = toy_schema(arch, &b->contract);
+  b->n = schema_parameters(b->schema);
+  b->train = toy_clouds(1, 331, N_INPUTS, N_CLASSES); /* the last batch is a partial one */
+  b->test = toy_clouds(2, 500, N_INPUTS, N_CLASSES);
+  struct learner_config config = config_of(b, codec);
+  bench_open(b, &config);
+}
+
+static void bench_done(struct bench *b) {
+  learner_free(b->learner);
+  schema_free(b->schema);
+  toy_dataset_done(&b->train);
+  toy_dataset_done(&b->test);
+}
+
+static void train(struct bench *b, uint64_t round) {
+  struct train_report report;
+  ck_assert_int_eq(learner_train(b->learner, round, 0, 1, NULL, &report), ERR_OK);
+}
+
+/* The model's bytes, for free(). */
+static uint8_t *model_of(const struct bench *b) {
+  uint8_t *bytes = malloc(learner_model_bytes(b->learner));
+  ck_assert_ptr_nonnull(bytes);
+  learner_model_write(b->learner, bytes);
+  return bytes;
+}
+
+static uint8_t *half_of(const struct bench *b) {
+  uint8_t *bytes = malloc(learner_half_bytes(b->learner));
+  ck_assert_ptr_nonnull(bytes);
+  learner_half_write(b->learner, bytes);
+  return bytes;
+}
+
+static void assert_model(const struct bench *b, const uint8_t *expected) {
+  uint8_t *now = model_of(b);
+  ck_assert_mem_eq(now, expected, learner_model_bytes(b->learner));
+  free(now);
+}
+
+static void assert_half(const struct bench *b, const uint8_t *expected) {
+  uint8_t *now = half_of(b);
+  ck_assert_mem_eq(now, expected, learner_half_bytes(b->learner));
+  free(now);
+}
+
+static void publish(struct bench *b, bool start_chain, uint8_t *out_payload, size_t *out_n) {
+  ck_assert_int_eq(learner_encode(b->learner, start_chain, out_payload, out_n), ERR_OK);
+  learner_published(b->learner);
+}
+
+/* ---- learning */
+
+START_TEST(classes_are_learnt) {
+  struct bench b;
+  struct train_report first, report;
+  struct metrics m;
+  bench_init(&b, CODEC_F32);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1, NULL, &first), ERR_OK);
+  ck_assert_uint_eq(first.local_steps, 21); /* ⌈331 / 16⌉ */
+  ck_assert_uint_eq(first.n_samples, 331);
+  for (uint64_t round = 2; round <= 8; round++)
+    ck_assert_int_eq(learner_train(b.learner, round, 0, 1, NULL, &report), ERR_OK);
+  ck_assert_double_lt(report.loss, 0.5 * first.loss);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+  ck_assert_uint_eq(m.n, 500);
+  ck_assert_double_gt(m.accuracy, 0.97);
+  metrics_done(&m);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_GLOBAL, NULL, &m), ERR_NOT_FOUND);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(a_plane_is_learnt) {
+  struct contract contract = toy_regression(4);
+  struct bench b = {.contract = contract, .schema = toy_schema("dense targets", &contract)};
+  b.train = toy_plane(1, 400, 4);
+  b.test = toy_plane(2, 300, 4);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.train.weight_decay = 1e-4;
+  struct metrics m;
+  bench_open(&b, &config);
+  for (uint64_t round = 1; round <= 5; round++)
+    train(&b, round);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+  ck_assert_double_gt(m.r2, 0.99);
+  ck_assert_double_eq_tol(m.loss, m.mse, 1e-9);
+  metrics_done(&m);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(same_seeds_same_bits) {
+  uint8_t *models[2];
+  for (int i = 0; i < 2; i++) {
+    struct bench b;
+    bench_init(&b, CODEC_F32);
+    train(&b, 1);
+    train(&b, 2);
+    models[i] = model_of(&b);
+    if (i == 1)
+      assert_model(&b, models[0]);
+    bench_done(&b);
+  }
+  free(models[0]);
+  free(models[1]);
+}
+END_TEST
+
+static uint8_t *model_after(uint64_t train_seed, uint32_t part, uint64_t round, uint32_t sub) {
+  struct bench b;
+  struct train_report report;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.train_seed = train_seed;
+  config.part = part;
+  learner_free(b.learner);
+  bench_open(&b, &config);
+  ck_assert_int_eq(learner_train(b.learner, round, sub, 1, NULL, &report), ERR_OK);
+  uint8_t *model = model_of(&b);
+  bench_done(&b);
+  return model;
+}
+
+START_TEST(order_depends_on_seed_part_round_and_sub) {
+  uint8_t *models[] = {model_after(5, 1, 1, 0), model_after(6, 1, 1, 0), model_after(5, 2, 1, 0),
+                       model_after(5, 1, 2, 0), model_after(5, 1, 1, 1)};
+  for (size_t i = 1; i < 5; i++)
+    ck_assert_mem_ne(models[0], models[i], 64 + 4 * (N_INPUTS * 16));
+  for (size_t i = 0; i < 5; i++)
+    free(models[i]);
+}
+END_TEST
+
+START_TEST(steps_win_over_epochs) {
+  struct bench b;
+  struct train_report report;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.train.steps = 50; /* more than two epochs of 21 */
+  learner_free(b.learner);
+  bench_open(&b, &config);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1, NULL, &report), ERR_OK);
+  ck_assert_uint_eq(report.local_steps, 50);
+  bench_done(&b);
+}
+END_TEST
+
+struct countdown {
+  size_t left, calls;
+};
+
+static enum err count_down(void *context, size_t done, size_t total) {
+  struct countdown *c = context;
+  ck_assert_uint_lt(done, total);
+  c->calls++;
+  return c->left-- == 0 ? ERR_STOPPED : ERR_OK;
+}
+
+START_TEST(hook_stops_the_work) {
+  struct bench b;
+  struct train_report report = {.local_steps = 77};
+  struct countdown c = {.left = 3};
+  struct work_hook hook = {count_down, &c};
+  struct metrics m;
+  bench_init(&b, CODEC_F32);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1, &hook, &report), ERR_STOPPED);
+  ck_assert_uint_eq(c.calls, 4);
+  ck_assert_uint_eq(report.local_steps, 77);
+  c = (struct countdown){.left = 1};
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, &hook, &m), ERR_STOPPED);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(divergence_is_told) {
+  struct bench b;
+  struct train_report report;
+  bench_init(&b, CODEC_F32);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1e30, NULL, &report), ERR_NON_FINITE);
+  bench_done(&b);
+}
+END_TEST
+
+/* ---- updates */
+
+/* The sender's public copy and the receiver's copy of it are equal, bit for bit, link after link. */
+static void check_chain(enum codec codec) {
+  struct bench a, b;
+  bench_init(&a, codec);
+  bench_init(&b, codec);
+  size_t n = 4 * a.n, n_payload;
+  uint8_t *payload = malloc(learner_payload_bound(a.learner));
+  train(&a, 1);
+  publish(&a, true, payload, &n_payload);
+  ck_assert_uint_eq(n_payload, n);
+  ck_assert_int_eq(learner_copy_set(b.learner, 1, payload, n_payload), ERR_OK);
+  for (uint64_t round = 2; round < 5; round++) {
+    train(&a, round);
+    publish(&a, false, payload, &n_payload);
+    ck_assert_uint_eq(n_payload, codec_bound(codec, a.n));
+    ck_assert_int_eq(learner_copy_add(b.learner, 1, codec, payload, n_payload), ERR_OK);
+  }
+  learner_adopt_median(b.learner, (size_t[]){1}, 1); /* shows the copy as b's model */
+  uint8_t *half = half_of(&a), *model = model_of(&b);
+  ck_assert_mem_eq(half + learner_half_copy_offset(a.learner), model + learner_model_bytes(b.learner) - n, n);
+  free(half);
+  free(model);
+  free(payload);
+  bench_done(&a);
+  bench_done(&b);
+}
+
+START_TEST(copies_follow_the_chain) {
+  check_chain(CODEC_F32);
+  check_chain(CODEC_F16);
+}
+END_TEST
+
+START_TEST(copy_moves_when_published) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F16);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner)), *again = malloc(learner_payload_bound(b.learner));
+  train(&b, 1);
+  ck_assert_int_eq(learner_encode(b.learner, false, payload, &n), ERR_OK);
+  ck_assert_int_eq(learner_encode(b.learner, false, again, &n), ERR_OK); /* not published: the same difference */
+  ck_assert_mem_eq(payload, again, n);
+  learner_published(b.learner);
+  ck_assert_int_eq(learner_encode(b.learner, false, again, &n), ERR_OK);
+  ck_assert_mem_ne(payload, again, n);
+  free(payload);
+  free(again);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(bad_payloads_leave_the_copies) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F32);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  publish(&b, true, payload, &n);
+  ck_assert_int_eq(learner_copy_set(b.learner, 0, payload, n), ERR_OK);
+  ck_assert_int_eq(learner_copy_set(b.learner, 0, payload, n - 1), ERR_LENGTH);
+  ck_assert_int_eq(learner_copy_add(b.learner, 0, CODEC_F16, payload, n), ERR_LENGTH);
+  ck_assert_int_eq(learner_copy_add(b.learner, 0, CODEC_F32, payload, 0), ERR_LENGTH);
+  memcpy(payload + n - 4, &(float){NAN}, 4);
+  ck_assert_int_eq(learner_copy_set(b.learner, 0, payload, n), ERR_NON_FINITE);
+  ck_assert_int_eq(learner_copy_add(b.learner, 0, CODEC_F32, payload, n), ERR_NON_FINITE);
+  uint8_t *model = model_of(&b);
+  learner_adopt_median(b.learner, (size_t[]){0}, 1);
+  assert_model(&b, model); /* the copy is still what was set: the model itself */
+  free(model);
+  free(payload);
+  bench_done(&b);
+}
+END_TEST
+
+/* ---- merging */
+
+static void set_copy(struct bench *b, size_t copy, const float *values) {
+  ck_assert_int_eq(learner_copy_set(b->learner, copy, (const uint8_t *)values, 4 * b->n), ERR_OK);
+}
+
+/* x̂ with every value moved by `by`. */
+static float *moved_copy(const struct bench *b, float by) {
+  float *values = malloc(4 * b->n);
+  uint8_t *half = half_of(b);
+  memcpy(values, half + learner_half_copy_offset(b->learner), 4 * b->n);
+  for (size_t i = 0; i < b->n; i++)
+    values[i] += by;
+  free(half);
+  return values;
+}
+
+START_TEST(merging_nobody_changes_no_bit) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  train(&b, 1);
+  uint8_t *model = model_of(&b);
+  ck_assert_int_eq(learner_merge(b.learner, NULL, 0), ERR_OK);
+  assert_model(&b, model);
+  free(model);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(long_differences_are_clipped) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F32);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  train(&b, 1);
+  publish(&b, false, payload, &n);
+  float *near = moved_copy(&b, 0.01f), *far = moved_copy(&b, 1000);
+  set_copy(&b, 0, near);
+  set_copy(&b, 1, far);
+  struct contribution c[] = {{.copy = 0, .weight = 0.25}, {.copy = 1, .weight = 0.25}};
+  uint8_t *before = model_of(&b);
+  ck_assert_int_eq(learner_merge(b.learner, c, 2), ERR_OK);
+  ck_assert(!c[0].clipped);
+  ck_assert(c[1].clipped);
+  ck_assert_double_eq_tol(c[0].distance, 0.01 * sqrt((double)b.n), 1e-4);
+  ck_assert_double_eq_tol(c[1].distance, 1000 * sqrt((double)b.n), 1);
+  uint8_t *after = model_of(&b);
+  double moved = 0;
+  size_t head = learner_model_bytes(b.learner) - 4 * b.n;
+  for (size_t i = 0; i < b.n; i++) {
+    float was, is;
+    memcpy(&was, before + head + 4 * i, 4);
+    memcpy(&is, after + head + 4 * i, 4);
+    moved += ((double)is - (double)was) * ((double)is - (double)was);
+  }
+  ck_assert_double_gt(sqrt(moved), 1e-3 * sqrt((double)b.n));
+  ck_assert_double_lt(sqrt(moved), 100); /* unclipped: 250·√P */
+  free(payload);
+  free(near);
+  free(far);
+  free(before);
+  free(after);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(overflowing_merge_is_refused) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  float *values = moved_copy(&b, 0);
+  for (size_t i = 0; i < b.n; i++)
+    values[i] = FLT_MAX;
+  set_copy(&b, 0, values);
+  set_copy(&b, 1, values);
+  uint8_t *half = half_of(&b);
+  struct contribution c[] = {{.copy = 0, .weight = 1}, {.copy = 1, .weight = 1}};
+  ck_assert_int_eq(learner_merge(b.learner, c, 2), ERR_MERGE_REFUSED); /* nothing to compare with yet: no bound */
+  assert_half(&b, half);
+  free(half);
+  free(values);
+  bench_done(&b);
+}
+END_TEST
+
+/* ---- snapshots */
+
+static void round_with_peer(struct bench *b, uint64_t round) {
+  size_t n;
+  uint8_t *payload = malloc(learner_payload_bound(b->learner));
+  train(b, round);
+  publish(b, false, payload, &n);
+  float *near = moved_copy(b, 0.001f * (float)round);
+  set_copy(b, 2, near);
+  struct contribution c = {.copy = 2, .weight = 0.5};
+  ck_assert_int_eq(learner_merge(b->learner, &c, 1), ERR_OK);
+  free(near);
+  free(payload);
+}
+
+START_TEST(restored_goes_on_as_uninterrupted) {
+  struct bench a, b;
+  bench_init(&a, CODEC_F16);
+  bench_init(&b, CODEC_F16);
+  round_with_peer(&a, 1);
+  uint8_t *half = half_of(&a), *model = model_of(&a);
+  ck_assert_int_eq(learner_half_read(b.learner, half, learner_half_bytes(a.learner)), ERR_OK);
+  ck_assert_int_eq(learner_model_read(b.learner, model, learner_model_bytes(a.learner)), ERR_OK);
+  assert_half(&b, half);
+  round_with_peer(&a, 2);
+  round_with_peer(&b, 2);
+  free(half);
+  half = half_of(&a);
+  assert_half(&b, half);
+  free(half);
+  free(model);
+  bench_done(&a);
+  bench_done(&b);
+}
+END_TEST
+
+/* Between encode and published the half holds the pending copy: what the peers will hold once it is durable. */
+START_TEST(half_holds_the_pending_copy) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F16);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  train(&b, 1);
+  ck_assert_int_eq(learner_encode(b.learner, false, payload, &n), ERR_OK);
+  uint8_t *half = half_of(&b);
+  learner_published(b.learner);
+  assert_half(&b, half);
+  free(half);
+  free(payload);
+  bench_done(&b);
+}
+END_TEST
+
+static void refuse_half(struct bench *b, const uint8_t *bytes, size_t n_bytes, enum err expected) {
+  uint8_t *before = half_of(b);
+  enum err e = learner_half_read(b->learner, bytes, n_bytes);
+  ck_assert_msg(e == expected, "%s instead of %s", err_name(e), err_name(expected));
+  assert_half(b, before);
+  free(before);
+}
+
+START_TEST(damaged_halves_are_refused) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  uint8_t *half = half_of(&b);
+  size_t n = learner_half_bytes(b.learner);
+  const struct {
+    size_t at;
+    uint8_t value;
+    enum err expected;
+  } cases[] = {
+      {0, 'S', ERR_CORRUPT},   {8, 2, ERR_TOO_NEW},         {8, 0, ERR_CORRUPT},
+      {12, 1, ERR_CORRUPT},    {16, 0x55, ERR_SCHEMA},      {47, 0x55, ERR_SCHEMA},
+      {48, 0, ERR_CORRUPT},    {55, 0xff, ERR_CORRUPT},     {63, 1, ERR_CORRUPT},
+      {71, 0xff, ERR_CORRUPT}, {72, 33, ERR_CORRUPT},       {76, 1, ERR_CORRUPT},
+      {79, 0x80, ERR_CORRUPT}, {80 + 7, 0xff, ERR_CORRUPT}, {80 + 8 * 31 + 7, 0x80, ERR_OK},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    uint8_t held = half[cases[i].at];
+    half[cases[i].at] = cases[i].value;
+    if (cases[i].expected)
+      refuse_half(&b, half, n, cases[i].expected);
+    half[cases[i].at] = held;
+  }
+  for (size_t array = 0; array < 3; array++) {
+    uint8_t *last = half + learner_half_copy_offset(b.learner) - 4 * b.n * array + 4 * (b.n - 1), held[4];
+    memcpy(held, last, 4);
+    memcpy(last, &(float){NAN}, 4);
+    refuse_half(&b, half, n, ERR_NON_FINITE);
+    memcpy(last, held, 4);
+  }
+  uint8_t *longer = calloc(1, n + 1);
+  memcpy(longer, half, n);
+  refuse_half(&b, longer, n + 1, ERR_TRAILING);
+  for (size_t cut = 0; cut < n; cut = cut < 330 ? cut + 1 : cut + 97)
+    refuse_half(&b, half, cut, ERR_TRUNCATED);
+  ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
+  free(longer);
+  free(half);
+  bench_done(&b);
+}
+END_TEST
+
+/* Every byte, every bit: refused or read, never more than that. */
+START_TEST(flipped_bits_are_survived) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  uint8_t *half = half_of(&b);
+  size_t n = learner_half_bytes(b.learner);
+  for (size_t at = 0; at < n; at++) {
+    half[at] ^= (uint8_t)(1u << at % 8);
+    enum err e = learner_half_read(b.learner, half, n);
+    ck_assert_msg(at >= 64 || e != ERR_OK, "byte %zu of the head", at);
+    half[at] ^= (uint8_t)(1u << at % 8);
+  }
+  free(half);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(damaged_models_are_refused) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  uint8_t *model = model_of(&b), *half = half_of(&b);
+  size_t n = learner_model_bytes(b.learner);
+  ck_assert_int_eq(learner_model_read(b.learner, half, learner_half_bytes(b.learner)), ERR_CORRUPT);
+  ck_assert_int_eq(learner_model_read(b.learner, model, n - 1), ERR_TRUNCATED);
+  ck_assert_int_eq(learner_model_read(b.learner, model, 0), ERR_TRUNCATED);
+  memcpy(model + n - 4, &(float){INFINITY}, 4);
+  ck_assert_int_eq(learner_model_read(b.learner, model, n), ERR_NON_FINITE);
+  assert_half(&b, half);
+  free(model);
+  free(half);
+  bench_done(&b);
+}
+END_TEST
+
+/* ---- what cannot be opened */
+
+START_TEST(unfit_configs_are_refused) {
+  struct bench b;
+  struct learner *l = NULL;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.train.batch = 0;
+  ck_assert_int_eq(learner_open(&config, &l), ERR_RANGE);
+  struct tensor tensor = {.name = "w", .role = ROLE_SHARED, .rank = 1, .shape = {3}};
+  struct schema *tensors;
+  ck_assert_int_eq(schema_new(&tensor, 1, &tensors), ERR_OK);
+  config = config_of(&b, CODEC_F32);
+  config.schema = tensors;
+  ck_assert_int_eq(learner_open(&config, &l), ERR_UNSUPPORTED);
+  ck_assert_ptr_null(l);
+  schema_free(tensors);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(unfit_data_is_refused) {
+  struct bench b;
+  struct learner *l;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  struct dataset wide = toy_clouds(1, 10, N_INPUTS + 1, N_CLASSES), more = toy_clouds(1, 10, N_INPUTS, N_CLASSES + 1);
+  struct dataset plane = toy_plane(1, 10, N_INPUTS), empty = b.train;
+  empty.n = 0;
+  ck_assert_int_eq(learner_open(&config, &l), ERR_OK);
+  ck_assert_int_eq(learner_attach(l, &wide, NULL, NULL), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &more, NULL, NULL), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &plane, NULL, NULL), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &b.train, &wide, NULL), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &empty, NULL, NULL), ERR_RANGE);
+  ck_assert_int_eq(learner_attach(l, &b.train, NULL, &b.test), ERR_OK);
+  learner_free(l);
+  learner_free(NULL);
+  toy_dataset_done(&wide);
+  toy_dataset_done(&more);
+  toy_dataset_done(&plane);
+  bench_done(&b);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("learner", classes_are_learnt, a_plane_is_learnt, same_seeds_same_bits,
+                   order_depends_on_seed_part_round_and_sub, steps_win_over_epochs, hook_stops_the_work,
+                   divergence_is_told, copies_follow_the_chain, copy_moves_when_published,
+                   bad_payloads_leave_the_copies, merging_nobody_changes_no_bit, long_differences_are_clipped,
+                   overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
+                   damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused,
+                   unfit_configs_are_refused, unfit_data_is_refused);
+}
