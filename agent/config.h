@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/option.h"
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/limits.h"
@@ -32,42 +33,42 @@ struct job_config {
   uint32_t version;
   char run_label[MAX_NAME_BYTES]; /* "" ; tells apart runs of one job */
   struct contract *contract;
-  char *arch;                     /* "dense 128, relu, dense classes" */
+  char *arch; /* "dense 128, relu, dense classes" */
   struct train_config train;
   enum codec codec;
-  uint64_t count;                 /* number of the last round; 0 = for ever */
-  struct digest file;             /* of the canonical form, shown when it differs between peers */
+  uint64_t count;     /* number of the last round; 0 = for ever */
+  struct digest file; /* of the canonical form, shown when it differs between peers */
 };
 
 /* The site's side of a job. */
 struct site_job_config {
   char *job_path;
   struct job_config job;
-  char *train_path, *train_labels; /* labels: IDX only */
-  char *test_path, *test_labels;   /* local test set; NULL: held out from train */
+  char *train_path, *train_labels;             /* labels: IDX only */
+  char *test_path, *test_labels;               /* local test set; NULL: held out from train */
   char *global_test_path, *global_test_labels; /* a common test set; NULL: none */
-  uint32_t part;                   /* of a split public set, 1 … n; 0 = the job splits nothing */
-  uint64_t train_seed;             /* order and dropout only */
+  uint32_t part;                               /* of a split public set, 1 … n; 0 = the job splits nothing */
+  uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
-  double max_share;                /* WEIGHTS_SAMPLES: cap of one peer's weight */
-  uint32_t min_peers;              /* default 1 with peers, 0 without */
+  double max_share;   /* WEIGHTS_SAMPLES: cap of one peer's weight */
+  uint32_t min_peers; /* default 1 with peers, 0 without */
   double deadline_min_s, deadline_max_s;
-  double meet_s;                   /* how long an agent without a committed round waits for its peers */
-  double linger_s;                 /* default 2 × deadline_max_s */
+  double meet_s;   /* how long an agent without a committed round waits for its peers */
+  double linger_s; /* default 2 × deadline_max_s */
   uint32_t alone_rounds;
-  uint32_t staleness_max;          /* τ */
+  uint32_t staleness_max; /* τ */
   enum when_done when_done;
 };
 
 struct peer_config {
   char name[MAX_NAME_BYTES];
   struct identity_key key;
-  char address[MAX_ADDRESS_BYTES]; /* "" = it dials us */
+  char address[MAX_ADDRESS_BYTES];  /* "" = it dials us */
   char origin[MAX_PATH_BYTES + 32]; /* file:line, shown by `config show` */
 };
 
 struct config {
-  char path[MAX_PATH_BYTES];      /* of the site file; relative paths in it are relative to its folder */
+  char path[MAX_PATH_BYTES]; /* of the site file; relative paths in it are relative to its folder */
   char swarm[MAX_NAME_BYTES];
   char name[MAX_NAME_BYTES];
   char key_file[MAX_PATH_BYTES];
@@ -75,23 +76,46 @@ struct config {
   char state_dir[MAX_PATH_BYTES];
   char (*listen)[MAX_ADDRESS_BYTES];
   size_t n_listen;
-  struct peer_config *peers;      /* ascending by key */
+  struct peer_config *peers; /* ascending by key */
   size_t n_peers;
   uint32_t keep_last;
   uint32_t payload_max_mib;
   enum log_level log_level;
   enum log_format log_format;
-  struct site_job_config *jobs;   /* exactly one in this version */
+  struct site_job_config *jobs; /* exactly one in this version */
   size_t n_jobs;
+
+  struct config_value *values; /* every value in effect, as `config show` prints them */
+  size_t n_values;
+  char (*warnings)[MAX_REASON_BYTES]; /* what is allowed, but probably not meant */
+  size_t n_warnings;
 };
 
-enum { MAX_CONFIG_WHY_BYTES = MAX_PATH_BYTES + 2 * MAX_REASON_BYTES };
+struct config_value {
+  const struct option *option;
+  char *path; /* "peers[mec-03].key" */
+  char *text;
+  char *origin; /* "site.yaml:4", "STARLING_LOG_LEVEL" or "default" */
+};
 
-/* Loads the site file, its job files and conf.d/ *.yaml beside it, and the STARLING_… overrides of `environment` (NULL-
- * terminated "NAME=value" strings, may be NULL). out_why is the one line for people. ERR_NOT_FOUND, ERR_PERMISSION,
- * ERR_LIMIT, ERR_SYNTAX, ERR_RANGE, ERR_EXISTS. */
+enum { MAX_CONFIG_WHY_BYTES = 2 * MAX_PATH_BYTES + 2 * MAX_REASON_BYTES, MAX_LISTEN = 16 };
+
+/* Loads the site file, its job file and the files conf.d/NAME.yaml beside it (one peer each), and the STARLING_…
+ * overrides of `environment` (NULL-terminated "NAME=value" strings, may be NULL). What can be known without the key file
+ * and the data is checked. out_why is the one line for people: ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: a file; ERR_LIMIT: a
+ * cap; ERR_SYNTAX: malformed, an unknown, missing or unfitting key; ERR_RANGE; ERR_EXISTS: something stands twice. */
 MUST_USE enum err config_load(const char *path, const char *const *environment, struct config **out_config,
                               char out_why[MAX_CONFIG_WHY_BYTES]);
 void config_free(struct config *c);
+
+/* Whether the agent with this key can run this config: it is not one of its own peers. ERR_EXISTS. */
+MUST_USE enum err config_check_key(const struct config *c, const struct identity_key *own,
+                                   char out_why[MAX_CONFIG_WHY_BYTES]);
+
+/* Reads one peer's file, as conf.d holds them. */
+MUST_USE enum err config_read_peer(const char *path, struct peer_config *out_peer, char out_why[MAX_CONFIG_WHY_BYTES]);
+
+/* The folder of the site file, where conf.d is; "." for none. */
+void config_folder(const char *path, char out_folder[MAX_PATH_BYTES]);
 
 #endif

@@ -1,0 +1,591 @@
+#include "agent/config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/file.h"
+#include "agent/tree.h"
+#include "base/must.h"
+#include "crypto/digest.h"
+#include "models/schema.h"
+
+struct loader {
+  struct config *c;
+  struct site_job_config *site_job;
+  struct contract *contract;
+  const char *const *environment;
+  char folder[MAX_PATH_BYTES];
+  struct tree *site, *job; /* job: of the job file */
+  const struct tree *site_job_map;
+  struct option_reader reader;
+  char variables[MAX_OPTIONS][MAX_OPTION_NAME_BYTES + 16]; /* names of overrides in effect */
+  char *why;
+};
+
+static const struct option *known(enum option_group group, const char *path) {
+  const struct option *o = option_find(group, path);
+  MUST(o != NULL);
+  return o;
+}
+
+static bool is_given(const struct loader *l, enum option_group group, const char *path) {
+  return option_is_given(&l->reader, known(group, path));
+}
+
+static const struct tree *group_map(const struct loader *l, enum option_group group) {
+  return group == GROUP_JOB ? l->job : group == GROUP_SITE_JOB ? l->site_job_map : l->site;
+}
+
+/* Fails about an option, where it was given or else where its map begins. */
+#define FAIL(l, group, key, e, ...)                                                                                    \
+  (((l)->reader.file = (group) == GROUP_JOB ? (l)->site_job->job_path : (l)->c->path),                                 \
+   option_fail(&(l)->reader, known(group, key), e, group_map(l, group), __VA_ARGS__))
+
+static enum err no_memory(char *why) {
+  snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
+  return ERR_NO_MEMORY;
+}
+
+__attribute__((format(printf, 2, 3))) static enum err warn(struct config *c, const char *format, ...) {
+  void *grown = realloc(c->warnings, (c->n_warnings + 1) * sizeof *c->warnings);
+  if (!grown)
+    return ERR_NO_MEMORY;
+  c->warnings = grown;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(c->warnings[c->n_warnings++], sizeof *c->warnings, format, arguments);
+  va_end(arguments);
+  return ERR_OK;
+}
+
+void config_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
+  const char *slash = strrchr(path, '/');
+  if (slash)
+    snprintf(out_folder, MAX_PATH_BYTES, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+  else
+    snprintf(out_folder, MAX_PATH_BYTES, ".");
+}
+
+/* Half a sentence for a file that cannot be read. */
+static const char *file_remedy(enum err e) {
+  switch (e) {
+  case ERR_NOT_FOUND:
+    return "it does not exist; check the path, `starling init` makes a first one";
+  case ERR_PERMISSION:
+    return "access is not allowed; check owner and mode";
+  case ERR_UNSUPPORTED:
+    return "it is not a regular file";
+  case ERR_LIMIT:
+    return "it is larger than 256 KiB; is it the right file?";
+  default:
+    return err_sentence(e);
+  }
+}
+
+/* The tree of a file; errors have their place. */
+static enum err read_tree(const char *path, struct tree **out_tree, char *why) {
+  char *bytes;
+  size_t n_bytes;
+  char sentence[MAX_REASON_BYTES];
+  struct place at = {0};
+  enum err e = file_read(path, MAX_CONFIG_BYTES, &bytes, &n_bytes);
+  if (e) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, file_remedy(e));
+    return e == ERR_UNSUPPORTED ? ERR_IO : e;
+  }
+  e = tree_read(bytes, n_bytes, out_tree, &at, sentence);
+  free(bytes);
+  if (e && at.line)
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s", path, at.line, at.column, sentence);
+  else if (e)
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, sentence);
+  return e;
+}
+
+static const struct tree *child_of(const struct tree *map, const char *key) {
+  for (const struct tree *child = map->first; child; child = child->next)
+    if (strcmp(child->key, key) == 0)
+      return child;
+  return NULL;
+}
+
+/* ---- the environment ---------------------------------------------------------------------------------------------- */
+
+/* STARLING_STORE_KEEP_LAST for store.keep_last. */
+static void variable_name(const struct option *o, char out_name[MAX_OPTION_NAME_BYTES + 16]) {
+  int n = snprintf(out_name, MAX_OPTION_NAME_BYTES + 16, "STARLING_%s", o->path);
+  for (int i = 0; i < n; i++)
+    out_name[i] =
+        out_name[i] == '.' ? '_' : (char)(out_name[i] >= 'a' && out_name[i] <= 'z' ? out_name[i] - 32 : out_name[i]);
+}
+
+static const char *variable_value(const char *const *environment, const char *name) {
+  size_t n = strlen(name);
+  for (; environment && *environment; environment++)
+    if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=')
+      return *environment + n + 1;
+  return NULL;
+}
+
+/* Every scalar of the site file can be overridden; what must agree between sites stands in files alone. */
+static enum err read_environment(struct loader *l, enum option_group group) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < n_options && !e; i++) {
+    const struct option *o = &option_table[i];
+    if (option_group(o) != group || o->type->is_list)
+      continue;
+    variable_name(o, l->variables[i]);
+    const char *value = variable_value(l->environment, l->variables[i]);
+    if (value)
+      e = option_read_variable(&l->reader, o, l->variables[i], value);
+  }
+  return e;
+}
+
+/* One group of the reader: the file, the environment, the defaults. */
+static enum err read_group(struct loader *l, enum option_group group, const struct tree *map) {
+  enum err e = option_read_map(&l->reader, group, map);
+  if (!e && group != GROUP_JOB)
+    e = read_environment(l, group);
+  return e ? e : option_read_defaults(&l->reader, group, map);
+}
+
+/* ---- peers -------------------------------------------------------------------------------------------------------- */
+
+static enum err read_peer(const char *file, const struct tree *map, struct peer_config *out_peer, char *why) {
+  struct peer_config peer = {0};
+  struct option_reader r = {.file = file, .folder = "", .bases = {[IN_PEER] = &peer}, .why = why};
+  enum err e = option_read_map(&r, GROUP_PEER, map);
+  if (!e)
+    e = option_read_defaults(&r, GROUP_PEER, map);
+  if (e)
+    return e;
+  snprintf(peer.origin, sizeof peer.origin, "%s:%u", file, map->place.line);
+  *out_peer = peer;
+  return ERR_OK;
+}
+
+enum err config_read_peer(const char *path, struct peer_config *out_peer, char out_why[MAX_CONFIG_WHY_BYTES]) {
+  struct tree *map = NULL;
+  enum err e = read_tree(path, &map, out_why);
+  if (!e)
+    e = read_peer(path, map, out_peer, out_why);
+  tree_free(map);
+  return e;
+}
+
+/* Refuses a key or name that another peer has, naming both places. */
+static enum err add_peer(struct config *c, const struct peer_config *peer, char *why) {
+  for (size_t i = 0; i < c->n_peers; i++) {
+    const struct peer_config *other = &c->peers[i];
+    bool same_key = identity_key_equal(&other->key, &peer->key);
+    if (same_key || strcmp(other->name, peer->name) == 0) {
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: peers[]: %s has the same %s as %s in %s; remove one", peer->origin,
+               peer->name, same_key ? "key" : "name", other->name, other->origin);
+      return ERR_EXISTS;
+    }
+  }
+  if (c->n_peers >= MAX_PEERS) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: peers[]: more than %d peers; remove some", peer->origin, MAX_PEERS);
+    return ERR_LIMIT;
+  }
+  struct peer_config *grown = realloc(c->peers, (c->n_peers + 1) * sizeof *grown);
+  if (!grown)
+    return no_memory(why);
+  c->peers = grown;
+  c->peers[c->n_peers++] = *peer;
+  return ERR_OK;
+}
+
+static int is_peer_file(const struct dirent *entry) {
+  size_t n = strlen(entry->d_name);
+  return entry->d_name[0] != '.' && n > 5 && strcmp(entry->d_name + n - 5, ".yaml") == 0;
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name); /* alphasort would follow the locale */
+}
+
+static enum err read_peer_folder(struct loader *l) {
+  char folder[MAX_PATH_BYTES], path[MAX_PATH_BYTES];
+  struct dirent **entries = NULL;
+  struct peer_config peer;
+  enum err e = path_join(l->folder, "conf.d", folder);
+  int n = e ? 0 : scandir(folder, &entries, is_peer_file, compare_names);
+  if (n < 0 && errno != ENOENT) {
+    e = err_from_errno(errno);
+    snprintf(l->why, MAX_CONFIG_WHY_BYTES, "%s: %s", folder, file_remedy(e));
+  }
+  for (int i = 0; i < n; i++) {
+    if (!e)
+      e = path_join(folder, entries[i]->d_name, path);
+    if (!e)
+      e = config_read_peer(path, &peer, l->why);
+    if (!e)
+      e = add_peer(l->c, &peer, l->why);
+    free(entries[i]);
+  }
+  free(entries);
+  return e;
+}
+
+static int compare_peers(const void *a, const void *b) {
+  return identity_key_compare(&((const struct peer_config *)a)->key, &((const struct peer_config *)b)->key);
+}
+
+static enum err read_peers(struct loader *l) {
+  enum err e = ERR_OK;
+  const struct tree *list = child_of(l->site, "peers");
+  struct peer_config peer;
+  for (const struct tree *map = list ? list->first : NULL; map && !e; map = map->next) {
+    e = read_peer(l->c->path, map, &peer, l->why);
+    if (!e)
+      e = add_peer(l->c, &peer, l->why);
+  }
+  if (!e)
+    e = read_peer_folder(l);
+  if (!e && l->c->n_peers)
+    qsort(l->c->peers, l->c->n_peers, sizeof *l->c->peers, compare_peers);
+  return e;
+}
+
+enum err config_check_key(const struct config *c, const struct identity_key *own, char out_why[MAX_CONFIG_WHY_BYTES]) {
+  for (size_t i = 0; i < c->n_peers; i++)
+    if (identity_key_equal(&c->peers[i].key, own)) {
+      snprintf(out_why, MAX_CONFIG_WHY_BYTES,
+               "%s: peers[]: %s has this agent's own key; write the peer's key or remove it", c->peers[i].origin,
+               c->peers[i].name);
+      return ERR_EXISTS;
+    }
+  return ERR_OK;
+}
+
+/* ---- the job ------------------------------------------------------------------------------------------------------ */
+
+static enum err read_site_job(struct loader *l) {
+  const struct tree *list = child_of(l->site, "jobs");
+  if (!list->first || list->first->next)
+    return FAIL(l, GROUP_SITE, "jobs", list->first ? ERR_LIMIT : ERR_SYNTAX,
+                "%s; write exactly one, this version runs one job an agent",
+                list->first ? "more than one job" : "no job");
+  struct config *c = l->c;
+  c->jobs = calloc(1, sizeof *c->jobs);
+  if (!c->jobs)
+    return no_memory(l->why);
+  c->n_jobs = 1;
+  l->site_job = &c->jobs[0];
+  l->site_job_map = list->first;
+  l->reader.bases[IN_SITE_JOB] = l->site_job;
+  return read_group(l, GROUP_SITE_JOB, list->first);
+}
+
+static enum err read_job_file(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
+  l->contract = job->contract = contract_new();
+  if (!job->contract)
+    return no_memory(l->why);
+  enum err e = read_tree(l->site_job->job_path, &l->job, l->why);
+  if (e == ERR_NOT_FOUND)
+    return FAIL(l, GROUP_SITE_JOB, "job", e, "%s does not exist; copy the job file of the swarm there",
+                l->site_job->job_path);
+  if (e)
+    return e;
+  l->reader.file = l->site_job->job_path;
+  l->reader.bases[IN_JOB] = job;
+  l->reader.bases[IN_CONTRACT] = job->contract;
+  return read_group(l, GROUP_JOB, l->job);
+}
+
+/* ---- defaults that follow from other values ----------------------------------------------------------------------- */
+
+static enum err fill_key_file(struct loader *l) {
+  struct config *c = l->c;
+  const char *credentials = variable_value(l->environment, "CREDENTIALS_DIRECTORY");
+  if (is_given(l, GROUP_SITE, "key_file"))
+    return ERR_OK;
+  if (credentials && path_join(credentials, "agent.key", c->key_file) == ERR_OK && access(c->key_file, F_OK) == 0)
+    return ERR_OK;
+  return path_join(l->folder, "agent.key", c->key_file);
+}
+
+static enum err fill_defaults(struct loader *l) {
+  struct site_job_config *s = l->site_job;
+  struct job_config *job = &s->job;
+  bool has_peers = l->c->n_peers > 0;
+  if (!is_given(l, GROUP_SITE_JOB, "round.min_peers"))
+    s->min_peers = has_peers;
+  if (!is_given(l, GROUP_SITE_JOB, "round.meet_s"))
+    s->meet_s = has_peers ? 30 : 0;
+  if (!is_given(l, GROUP_SITE_JOB, "round.linger_s"))
+    s->linger_s = 2 * s->deadline_max_s;
+  if (!is_given(l, GROUP_JOB, "loss"))
+    l->contract->loss = l->contract->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
+  if (is_given(l, GROUP_JOB, "train.steps") && !is_given(l, GROUP_JOB, "train.epochs"))
+    job->train.epochs = 0;
+  job->train.total_rounds = job->count;
+  return fill_key_file(l);
+}
+
+/* ---- what must fit together --------------------------------------------------------------------------------------- */
+
+static enum err check_rounds(struct loader *l) {
+  const struct site_job_config *s = l->site_job;
+  if (s->deadline_min_s > s->deadline_max_s)
+    return FAIL(l, GROUP_SITE_JOB, "round.deadline_min_s", ERR_RANGE,
+                "%g is above round.deadline_max_s, which is %g; write a smaller one", s->deadline_min_s,
+                s->deadline_max_s);
+  if (s->min_peers > l->c->n_peers)
+    return warn(l->c, "round.min_peers is %" PRIu32 ", but only %zu peers are configured: no round will get its number",
+                s->min_peers, l->c->n_peers);
+  return ERR_OK;
+}
+
+static enum err check_training(struct loader *l) {
+  const struct job_config *job = &l->site_job->job;
+  if (is_given(l, GROUP_JOB, "train.steps") && is_given(l, GROUP_JOB, "train.epochs"))
+    return FAIL(l, GROUP_JOB, "train.steps", ERR_EXISTS, "train.epochs is given too; remove one");
+  if (job->train.schedule == SCHEDULE_COSINE && job->count == 0)
+    return FAIL(l, GROUP_JOB, "train.schedule", ERR_SYNTAX, "cosine needs the last round; write count: N");
+  return ERR_OK;
+}
+
+static enum err check_split(struct loader *l) {
+  const struct split *split = &l->contract->split;
+  const struct site_job_config *s = l->site_job;
+  if (split->rule == SPLIT_NONE && is_given(l, GROUP_JOB, "split.n"))
+    return FAIL(l, GROUP_JOB, "split.n", ERR_SYNTAX,
+                "there is no split.rule; write rule: iid, dirichlet ALPHA or shards K");
+  if (split->rule != SPLIT_NONE && split->n_parts == 0)
+    return FAIL(l, GROUP_JOB, "split.rule", ERR_SYNTAX, "split.n is missing; write into how many parts");
+  if (split->rule == SPLIT_NONE && s->part != 0)
+    return FAIL(l, GROUP_SITE_JOB, "data.part", ERR_SYNTAX, "the job splits nothing; remove the line");
+  if (split->rule != SPLIT_NONE && s->part == 0)
+    return FAIL(l, GROUP_SITE_JOB, "data.part", ERR_SYNTAX, "is missing, the job splits the data; write 1 to %" PRIu32,
+                split->n_parts);
+  if (s->part > split->n_parts)
+    return FAIL(l, GROUP_SITE_JOB, "data.part", ERR_RANGE, "%" PRIu32 " is out of range; write 1 to %" PRIu32, s->part,
+                split->n_parts);
+  return ERR_OK;
+}
+
+static enum err check_labels(struct loader *l) {
+  static const struct {
+    const char *samples, *labels;
+  } pairs[] = {{"data.test", "data.test_labels"}, {"data.global_test", "data.global_test_labels"}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (is_given(l, GROUP_SITE_JOB, pairs[i].labels) && !is_given(l, GROUP_SITE_JOB, pairs[i].samples))
+      return FAIL(l, GROUP_SITE_JOB, pairs[i].labels, ERR_SYNTAX, "%s is missing; write where its samples are",
+                  pairs[i].samples);
+  return ERR_OK;
+}
+
+/* The contract's own judgement, said where the contract begins to be written. */
+static enum err check_contract(struct loader *l) {
+  char reason[MAX_REASON_BYTES];
+  const struct contract *c = l->contract;
+  if (c->task == TASK_CLASSIFY && c->n_classes == 0)
+    return FAIL(l, GROUP_JOB, "classes", ERR_SYNTAX,
+                "is missing; write the names in their order, as in [ ok, scratch ]");
+  if (c->n_features == 0 && c->channels == 0)
+    return FAIL(l, GROUP_JOB, "features", ERR_SYNTAX, "is missing; write the columns, or input: 28x28x1 for images");
+  enum err e = contract_check(c, reason);
+  if (e)
+    return FAIL(l, GROUP_JOB, "task", e, "%s", reason);
+  return c->scale.rule == SCALE_LOCAL
+             ? warn(l->c, "scale is local: each site then sees other inputs; numbers in the job file are better")
+             : ERR_OK;
+}
+
+static enum err check_model(struct loader *l) {
+  const struct job_config *job = &l->site_job->job;
+  char reason[MAX_REASON_BYTES];
+  struct schema *schema;
+  enum err e = schema_from_arch(job->arch, l->contract, &schema, reason);
+  if (e)
+    return FAIL(l, GROUP_JOB, "model", e, "%s", reason);
+  size_t full = codec_bound(CODEC_F32, schema_parameters(schema)), mib = (full + (1 << 20) - 1) >> 20;
+  schema_free(schema);
+  if (l->c->n_peers && mib > l->c->payload_max_mib)
+    return FAIL(l, GROUP_SITE, "payload_max_mib", ERR_RANGE,
+                "%" PRIu32 " is too small for this model, whose full copy has %zu MiB; write at least that",
+                l->c->payload_max_mib, mib);
+  return ERR_OK;
+}
+
+static enum err check_names(struct loader *l) {
+  for (size_t i = 0; i < l->c->n_peers; i++)
+    if (strcmp(l->c->peers[i].name, l->c->name) == 0)
+      return warn(l->c, "peer %s in %s has this agent's name", l->c->name, l->c->peers[i].origin);
+  return ERR_OK;
+}
+
+static enum err check_all(struct loader *l) {
+  static enum err (*const checks[])(struct loader *) = {check_rounds,   check_training, check_split, check_labels,
+                                                        check_contract, check_model,    check_names};
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && !e; i++)
+    e = checks[i](l);
+  return e;
+}
+
+/* ---- the values in effect ----------------------------------------------------------------------------------------- */
+
+/* What `write` says, as a string; NULL: no memory. */
+static char *value_text(const struct option_reader *r, const struct option *o) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  if (!out)
+    return NULL;
+  option_write(r, o, out);
+  if (fclose(out) == 0)
+    return text;
+  free(text);
+  return NULL;
+}
+
+static enum err add_value(struct config *c, const struct option_reader *r, const struct option *o, const char *path,
+                          const char *origin) {
+  struct config_value *grown = realloc(c->values, (c->n_values + 1) * sizeof *grown);
+  if (!grown)
+    return ERR_NO_MEMORY;
+  c->values = grown;
+  struct config_value *v = &c->values[c->n_values++];
+  *v = (struct config_value){.option = o, .path = strdup(path), .text = value_text(r, o), .origin = strdup(origin)};
+  return v->path && v->text && v->origin ? ERR_OK : ERR_NO_MEMORY;
+}
+
+static enum err add_peer_values(struct config *c) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < c->n_peers; i++) {
+    struct option_reader r = {.bases = {[IN_PEER] = &c->peers[i]}};
+    for (const struct option *o = option_table; o < option_table + n_options && !e; o++) {
+      char path[2 * MAX_NAME_BYTES];
+      snprintf(path, sizeof path, "peers[%s].%s", c->peers[i].name, o->path);
+      if (option_group(o) == GROUP_PEER)
+        e = add_value(c, &r, o, path, c->peers[i].origin);
+    }
+  }
+  return e;
+}
+
+static enum err add_values(struct loader *l) {
+  enum err e = ERR_OK;
+  for (const struct option *o = option_table; o < option_table + n_options && !e; o++) {
+    const struct option_origin *from = &l->reader.origins[option_index(o)];
+    char path[MAX_OPTION_NAME_BYTES], origin[MAX_PATH_BYTES + 16];
+    option_name(o, path);
+    if (from->file && from->place.line)
+      snprintf(origin, sizeof origin, "%s:%u", from->file, from->place.line);
+    else
+      snprintf(origin, sizeof origin, "%s", from->file ? from->file : "default");
+    if (strcmp(path, "peers") == 0)
+      e = add_peer_values(l->c);
+    else if (option_group(o) != GROUP_PEER && strcmp(path, "jobs") != 0)
+      e = add_value(l->c, &l->reader, o, path, origin);
+  }
+  return e ? no_memory(l->why) : ERR_OK;
+}
+
+/* H(one `path=value` line an option of the job file, in the order of the table). */
+static void digest_job(struct loader *l) {
+  struct digest_state state;
+  digest_blake2b.init(&state);
+  for (size_t i = 0; i < l->c->n_values; i++) {
+    const struct config_value *v = &l->c->values[i];
+    if (option_group(v->option) != GROUP_JOB)
+      continue;
+    digest_blake2b.add(&state, v->path, strlen(v->path));
+    digest_blake2b.add(&state, "=", 1);
+    digest_blake2b.add(&state, v->text, strlen(v->text));
+    digest_blake2b.add(&state, "\n", 1);
+  }
+  digest_blake2b.end(&state, &l->site_job->job.file);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+static enum err load(struct loader *l) {
+  enum err e = read_tree(l->c->path, &l->site, l->why);
+  if (!e)
+    e = read_group(l, GROUP_SITE, l->site);
+  if (!e)
+    e = read_peers(l);
+  if (!e)
+    e = read_site_job(l);
+  if (!e)
+    e = read_job_file(l);
+  if (!e)
+    e = fill_defaults(l);
+  if (!e)
+    e = check_all(l);
+  if (!e)
+    e = add_values(l);
+  if (!e)
+    digest_job(l);
+  return e;
+}
+
+enum err config_load(const char *path, const char *const *environment, struct config **out_config,
+                     char out_why[MAX_CONFIG_WHY_BYTES]) {
+  if (strlen(path) >= MAX_PATH_BYTES) {
+    snprintf(out_why, MAX_CONFIG_WHY_BYTES, "the path of the site file is too long");
+    return ERR_LIMIT;
+  }
+  struct config *c = calloc(1, sizeof *c);
+  struct loader *l = calloc(1, sizeof *l);
+  enum err e = c && l ? ERR_OK : no_memory(out_why);
+  if (!e) {
+    snprintf(c->path, sizeof c->path, "%s", path);
+    config_folder(path, l->folder);
+    l->c = c;
+    l->environment = environment;
+    l->why = out_why;
+    l->reader = (struct option_reader){.file = c->path, .folder = l->folder, .bases = {[IN_SITE] = c}, .why = out_why};
+    snprintf(out_why, MAX_CONFIG_WHY_BYTES, "%s: a path is too long", path);
+    e = load(l);
+  }
+  if (l) {
+    tree_free(l->site);
+    tree_free(l->job);
+    free(l);
+  }
+  if (e) {
+    config_free(c);
+    return e;
+  }
+  *out_config = c;
+  return ERR_OK;
+}
+
+static void site_job_done(struct site_job_config *s) {
+  contract_free(s->job.contract);
+  free(s->job.arch);
+  char *const texts[] = {s->job_path,    s->train_path,       s->train_labels,      s->test_path,
+                         s->test_labels, s->global_test_path, s->global_test_labels};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    free(texts[i]);
+}
+
+void config_free(struct config *c) {
+  if (!c)
+    return;
+  for (size_t i = 0; i < c->n_jobs; i++)
+    site_job_done(&c->jobs[i]);
+  for (size_t i = 0; i < c->n_values; i++) {
+    free(c->values[i].path);
+    free(c->values[i].text);
+    free(c->values[i].origin);
+  }
+  free(c->values);
+  free(c->warnings);
+  free(c->jobs);
+  free(c->peers);
+  free(c->listen);
+  free(c);
+}

@@ -1,0 +1,95 @@
+#include "agent/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+
+static enum err read_all(int fd, size_t max_bytes, char *bytes, size_t *out_n_bytes) {
+  size_t n = 0;
+  for (;;) {
+    ssize_t got = read(fd, bytes + n, max_bytes + 1 - n);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return err_from_errno(errno);
+    if (got == 0)
+      break;
+    n += (size_t)got;
+    if (n > max_bytes)
+      return ERR_LIMIT;
+  }
+  bytes[n] = '\0';
+  *out_n_bytes = n;
+  return ERR_OK;
+}
+
+enum err file_read(const char *path, size_t max_bytes, char **out_bytes, size_t *out_n_bytes) {
+  enum err e = ERR_OK;
+  char *bytes = NULL;
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return err_from_errno(errno);
+  if (fstat(fd, &status) != 0)
+    e = err_from_errno(errno);
+  else if (!S_ISREG(status.st_mode))
+    e = ERR_UNSUPPORTED;
+  else if (!(bytes = malloc(max_bytes + 1)))
+    e = ERR_NO_MEMORY;
+  else
+    e = read_all(fd, max_bytes, bytes, out_n_bytes);
+  close(fd);
+  if (e)
+    free(bytes);
+  else
+    *out_bytes = bytes;
+  return e;
+}
+
+static enum err folder_sync(const char *path) {
+  char copy[MAX_PATH_BYTES];
+  snprintf(copy, sizeof copy, "%s", path);
+  int fd = open(dirname(copy), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  if (fd < 0)
+    return err_from_errno(errno);
+  enum err e = fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);
+  close(fd);
+  return e;
+}
+
+static enum err write_all(int fd, const char *text) {
+  for (size_t left = strlen(text); left > 0;) {
+    ssize_t put = write(fd, text, left);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return err_from_errno(errno);
+    text += put;
+    left -= (size_t)put;
+  }
+  return fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);
+}
+
+enum err file_create(const char *path, unsigned mode, const char *text) {
+  char temporary[MAX_PATH_BYTES];
+  if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temporary)
+    return ERR_LIMIT;
+  int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+  if (fd < 0)
+    return err_from_errno(errno);
+  enum err e = fchmod(fd, (mode_t)mode) == 0 ? write_all(fd, text) : err_from_errno(errno);
+  if (close(fd) != 0 && !e)
+    e = err_from_errno(errno);
+  if (!e && link(temporary, path) != 0)
+    e = err_from_errno(errno);
+  unlink(temporary);
+  return e ? e : folder_sync(path);
+}

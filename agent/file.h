@@ -1,0 +1,17 @@
+/* Small files that people write, whole. Any thread. */
+#ifndef AGENT_FILE_H
+#define AGENT_FILE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* Reads a regular file of at most max_bytes (links are followed); NUL-terminated, the caller frees. Never blocks on a
+ * FIFO. ERR_NOT_FOUND, ERR_PERMISSION, ERR_UNSUPPORTED (no regular file), ERR_LIMIT, ERR_NO_MEMORY, ERR_IO. */
+MUST_USE enum err file_read(const char *path, size_t max_bytes, char **out_bytes, size_t *out_n_bytes);
+
+/* Writes a new file whole and durable: temporary file, fsync, link to its name, fsync of the folder. ERR_EXISTS: never
+ * overwrites; else an error of the file system. */
+MUST_USE enum err file_create(const char *path, unsigned mode, const char *text);
+
+#endif
