@@ -11,7 +11,7 @@ float *floats_new(size_t n);
 /* No NaN and no infinity. */
 bool floats_finite(const float *x, size_t n);
 
-/* sqrt(Σ (a − b)²), accumulated in double in index order. */
+/* sqrt(Σ (a − b)²) in double: eight sums, of the indices equal modulo 8, then those in order. */
 double floats_distance(const float *a, const float *b, size_t n);
 
 #endif

@@ -115,8 +115,10 @@ static void relu_backward(const struct layer *l, const struct pass *p, const flo
                           float *g) {
   (void)momentum;
   (void)g;
-  for (size_t i = 0; i < n_values(l, p); i++)
-    d_in[i] = p->out[i] > 0 ? d_out[i] : 0;
+  for (size_t i = 0; i < n_values(l, p); i++) {
+    float d = d_out[i]; /* loaded in any case, so that there is no branch */
+    d_in[i] = p->out[i] > 0 ? d : 0;
+  }
 }
 
 /* y = tanh x; ∂y/∂x = 1 − y² */

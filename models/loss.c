@@ -10,14 +10,14 @@ static double cross_entropy_row(const float *z, size_t y, size_t k, float *d_z, 
   for (size_t j = 1; j < k; j++)
     largest = z[j] > largest ? z[j] : largest;
   double sum = 0;
-  for (size_t j = 0; j < k; j++)
-    sum += exp((double)z[j] - (double)largest);
-  if (d_z) {
-    for (size_t j = 0; j < k; j++) {
-      double p = exp((double)z[j] - (double)largest) / sum;
-      d_z[j] = (float)((p - (j == y ? 1.0 : 0.0)) * share);
-    }
+  for (size_t j = 0; j < k; j++) {
+    double e = exp((double)z[j] - (double)largest);
+    sum += e;
+    if (d_z)
+      d_z[j] = (float)e;
   }
+  for (size_t j = 0; d_z && j < k; j++)
+    d_z[j] = (float)(((double)d_z[j] / sum - (j == y ? 1.0 : 0.0)) * share);
   return log(sum) + (double)largest - (double)z[y];
 }
 
