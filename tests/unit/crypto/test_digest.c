@@ -3,7 +3,7 @@
 #include "tests/unit/suite.h"
 
 static void assert_digest(const void *bytes, size_t n, const char *hex) {
-  uint8_t expected[DIGEST_BYTES];
+  uint8_t expected[DIGEST_BYTES] = {0};
   bytes_from_hex(hex, expected, sizeof expected);
   struct digest whole = digest_of(&digest_blake2b, bytes, n);
   ck_assert_mem_eq(whole.bytes, expected, DIGEST_BYTES);

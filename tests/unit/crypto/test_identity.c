@@ -3,8 +3,9 @@
 #include "tests/unit/crypto/vectors.h"
 #include "tests/unit/suite.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char domain[] = "starling/v1/test";
@@ -42,19 +43,14 @@ START_TEST(fresh_identities_differ) {
 }
 END_TEST
 
+/* The kernel refuses to write there, too, and says so without a signal. */
 START_TEST(the_secret_is_in_read_only_memory) {
   struct identity *id = identity_of(1);
-  pid_t child = fork();
-  ck_assert_int_ge(child, 0);
-  if (child == 0) {
-    volatile uint8_t *secret = (volatile uint8_t *)(uintptr_t)identity_x25519(id)->secret;
-    close(STDERR_FILENO);
-    *secret = 0;
-    _exit(0);
-  }
-  int status = 0;
-  ck_assert_int_eq(waitpid(child, &status, 0), child);
-  ck_assert_msg(!WIFEXITED(status) || WEXITSTATUS(status) != 0, "the secret could be overwritten");
+  int zeros = open("/dev/zero", O_RDONLY);
+  ck_assert_int_ge(zeros, 0);
+  ck_assert_int_eq(read(zeros, (void *)(uintptr_t)identity_x25519(id)->secret, 1), -1);
+  ck_assert_int_eq(errno, EFAULT);
+  close(zeros);
   identity_free(id);
 }
 END_TEST
@@ -99,7 +95,7 @@ START_TEST(no_bit_of_a_signature_may_flip) {
   struct identity *id = identity_of(1);
   struct signature s;
   identity_sign(id, domain, "bytes", 5, &s);
-  for (size_t bit = 0; bit < 8 * SIGNATURE_BYTES; bit++) {
+  for (size_t bit = 0; bit / 8 < SIGNATURE_BYTES; bit++) {
     s.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     ck_assert_int_eq(signature_verify(identity_public(id), domain, "bytes", 5, &s), ERR_SIGNATURE);
     s.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);

@@ -120,7 +120,7 @@ START_TEST(damaged_proofs_are_refused) {
   leaves_fill(leaves, 13);
   merkle_prove(&digest_blake2b, leaves, 13, 5, &proof);
   ck_assert_uint_eq(proof.n_siblings, 4);
-  for (size_t bit = 0; bit < 4 * 8 * DIGEST_BYTES; bit++) {
+  for (size_t bit = 0; bit / 256 < 4; bit++) {
     uint8_t *byte = &proof.siblings[bit / 256].bytes[bit % 256 / 8];
     *byte ^= (uint8_t)(1u << bit % 8);
     ck_assert_int_eq(merkle_verify(&digest_blake2b, &root, 13, 5, &leaves[5], &proof), ERR_ROOT);

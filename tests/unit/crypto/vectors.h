@@ -77,9 +77,10 @@ static inline size_t bytes_from_hex(const char *hex, uint8_t *out, size_t capaci
   ck_assert_uint_eq(strlen(hex) % 2, 0);
   ck_assert_uint_le(n, capacity);
   for (size_t i = 0; i < n; i++) {
-    unsigned byte;
-    ck_assert_int_eq(sscanf(hex + 2 * i, "%2x", &byte), 1);
-    out[i] = (uint8_t)byte;
+    char digits[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+    char *end = NULL;
+    out[i] = (uint8_t)strtoul(digits, &end, 16);
+    ck_assert_ptr_eq(end, digits + 2);
   }
   return n;
 }
