@@ -37,8 +37,9 @@ struct csv_run {
   size_t n_ignored;
   bool *found; /* [n_features] */
 
-  size_t field;  /* number from 0 of the next field of this row */
-  float *inputs; /* [n_features] of this row */
+  size_t field;   /* number from 0 of the next field of this row */
+  enum err row_e; /* first fault of a field; told at the row's end, as a decimal comma first shows as a field too many */
+  float *inputs;  /* [n_features] of this row */
   struct sample sample;
 };
 
@@ -181,17 +182,21 @@ static enum err row_field(struct csv_run *r, const char *text, size_t n) {
         "the row has more fields than the header's %zu; quote text with commas, write decimals with a point",
         r->n_columns);
   int32_t use = r->columns[r->field];
-  if (use == COLUMN_IGNORED)
+  if (use == COLUMN_IGNORED || r->row_e != ERR_OK)
     return ERR_OK;
   if (use == COLUMN_LABEL)
-    return read_label(r, text, n);
-  return read_value(r, r->contract->features[use].name, text, n, r->lo, r->hi, &r->inputs[use]);
+    r->row_e = read_label(r, text, n);
+  else
+    r->row_e = read_value(r, r->contract->features[use].name, text, n, r->lo, r->hi, &r->inputs[use]);
+  return ERR_OK;
 }
 
 static enum err row_end(struct csv_run *r) {
   if (r->field != r->n_columns)
     return data_fault(at_field(r), ERR_SYNTAX, "the row has %zu fields, the header %zu; complete or remove the row",
                       r->field, r->n_columns);
+  if (r->row_e != ERR_OK)
+    return r->row_e;
   if (r->n_rows == MAX_SAMPLES)
     return data_fault(at(r, 0), ERR_LIMIT, "the file has more than %d rows; divide it", MAX_SAMPLES);
   r->n_rows++;

@@ -1,0 +1,298 @@
+#include "models/contract.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/unit/models/data_kit.h"
+#include "tests/unit/suite.h"
+
+static struct contract *inspection(void) {
+  struct contract *c = kit_table();
+  ck_assert_int_eq(scale_init(&c->scale, SCALE_FIXED, 2), ERR_OK);
+  c->scale.mean[0] = 14.2;
+  c->scale.sd[0] = 3.1;
+  c->scale.mean[1] = 21.5;
+  c->scale.sd[1] = 4;
+  c->init_seed = 7;
+  c->range_lo = -40;
+  c->holdout = 0.25;
+  c->split = (struct split){.rule = SPLIT_DIRICHLET, .alpha = 0.3, .n_parts = 5, .seed = 1};
+  return c;
+}
+
+START_TEST(text_is_one_fact_a_line) {
+  struct contract *c = inspection();
+  char text[MAX_SCHEMA_TEXT_BYTES];
+  size_t n = 0;
+  kit_check(c);
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
+  ck_assert_str_eq(text, "contract: 1\n"
+                         "task: classify\n"
+                         "loss: cross-entropy\n"
+                         "label: \"verdict\"\n"
+                         "class 0: \"ok\"\n"
+                         "class 1: \"scratch\"\n"
+                         "class 2: \"dent\"\n"
+                         "feature 0: \"force_N\"\n"
+                         "unit 0: \"N\"\n"
+                         "feature 1: \"temp_C\"\n"
+                         "range lo: -40\n"
+                         "range hi: any\n"
+                         "scale: fixed\n"
+                         "scale pairs: 2\n"
+                         "scale mean 0: 14.2\n"
+                         "scale sd 0: 3.1\n"
+                         "scale mean 1: 21.5\n"
+                         "scale sd 1: 4\n"
+                         "missing: refused\n"
+                         "init seed: 7\n"
+                         "split: dirichlet\n"
+                         "split alpha: 0.3\n"
+                         "split parts: 5\n"
+                         "split seed: 1\n"
+                         "holdout: 0.25\n");
+  ck_assert_uint_eq(n, strlen(text));
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(text_of_an_image_has_its_range) {
+  struct contract *c = kit_image(28, 28, 2);
+  char text[MAX_SCHEMA_TEXT_BYTES];
+  size_t n;
+  kit_check(c);
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
+  ck_assert_ptr_nonnull(strstr(text, "\nimage: 28 28 1\nrange lo: 0\nrange hi: 1\nscale: none\nscale pairs: 0\n"));
+  ck_assert_ptr_nonnull(strstr(text, "\nsplit: none\nholdout: 0\n"));
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(names_cannot_forge_lines) {
+  struct contract *c = kit_table();
+  char text[MAX_SCHEMA_TEXT_BYTES], reason[MAX_REASON_BYTES];
+  size_t n;
+  ck_assert_int_eq(contract_add_class(c, "a\"\\b"), ERR_OK);
+  kit_check(c);
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
+  ck_assert_ptr_nonnull(strstr(text, "class 3: \"a\\\"\\\\b\"\n"));
+  ck_assert_int_eq(contract_add_class(c, "x\"\nclass 4: \"y"), ERR_OK);
+  ck_assert_int_eq(contract_check(c, reason), ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(reason, "class 4"));
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(text_and_hash_keep_their_limits) {
+  struct contract *c = inspection();
+  char text[MAX_SCHEMA_TEXT_BYTES], reason[MAX_REASON_BYTES];
+  size_t n = 99, n_all;
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n_all), ERR_OK);
+  ck_assert_int_eq(contract_text(c, text, n_all, &n), ERR_LIMIT); /* the NUL does not fit */
+  ck_assert_uint_eq(n, 99);
+  ck_assert_int_eq(contract_text(c, text, n_all + 1, &n), ERR_OK);
+  scale_done(&c->scale);
+  for (int i = 0; i < 800; i++) {
+    char name[MAX_NAME_BYTES];
+    snprintf(name, sizeof name, "a_rather_long_name_of_a_column_%d", i);
+    ck_assert_int_eq(contract_add_feature(c, name, NULL), ERR_OK);
+  }
+  struct digest hash;
+  ck_assert_int_eq(contract_hash(c, &kit_digest, &hash), ERR_LIMIT);
+  ck_assert_int_eq(contract_check(c, reason), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(reason, "16384"));
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(hash_follows_every_fact) {
+  struct contract *c = inspection();
+  struct digest first, now;
+  ck_assert_int_eq(contract_hash(c, &kit_digest, &first), ERR_OK);
+  ck_assert_int_eq(contract_hash(c, &kit_digest, &now), ERR_OK);
+  ck_assert(digest_equal(&first, &now));
+#define DIFFERS(change, undo)                                                                                          \
+  do {                                                                                                                 \
+    change;                                                                                                            \
+    ck_assert_int_eq(contract_hash(c, &kit_digest, &now), ERR_OK);                                                     \
+    ck_assert_msg(!digest_equal(&first, &now), "%s", #change);                                                         \
+    undo;                                                                                                              \
+  } while (0)
+  DIFFERS(c->init_seed = 8, c->init_seed = 7);
+  DIFFERS(c->classes[0].text[0] = 'O', c->classes[0].text[0] = 'o');
+  DIFFERS(c->features[0].unit[0] = 'M', c->features[0].unit[0] = 'N');
+  DIFFERS(c->scale.mean[0] = nextafter(14.2, 15), c->scale.mean[0] = 14.2);
+  DIFFERS(c->range_hi = 1, c->range_hi = INFINITY);
+  DIFFERS(c->split.seed = 2, c->split.seed = 1);
+  DIFFERS(c->holdout = 0.2, c->holdout = 0.25);
+  DIFFERS(c->task = TASK_REGRESS, c->task = TASK_CLASSIFY);
+  DIFFERS(c->label[0] = 'V', c->label[0] = 'v');
+#undef DIFFERS
+  contract_free(c);
+}
+END_TEST
+
+static void spoil_classes(struct contract *c) {
+  c->n_classes = 1;
+}
+static void spoil_class_twice(struct contract *c) {
+  c->classes[2] = c->classes[0];
+}
+static void spoil_class_empty(struct contract *c) {
+  c->classes[1].text[0] = '\0';
+}
+static void spoil_regression(struct contract *c) {
+  c->task = TASK_REGRESS;
+}
+static void spoil_loss(struct contract *c) {
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+}
+static void spoil_both_inputs(struct contract *c) {
+  c->height = c->width = c->channels = 1;
+}
+static void spoil_half_image(struct contract *c) {
+  c->height = 5;
+}
+static void spoil_no_inputs(struct contract *c) {
+  c->n_features = 0;
+}
+static void spoil_huge_image(struct contract *c) {
+  c->n_features = 0;
+  c->height = c->width = c->channels = UINT32_MAX;
+}
+static void spoil_label(struct contract *c) {
+  c->label[0] = '\0';
+}
+static void spoil_label_feature(struct contract *c) {
+  snprintf(c->label, sizeof c->label, "temp_C");
+}
+static void spoil_feature_twice(struct contract *c) {
+  c->features[1] = c->features[0];
+}
+static void spoil_unit(struct contract *c) {
+  c->features[0].unit[0] = '\n';
+}
+static void spoil_range(struct contract *c) {
+  c->range_hi = c->range_lo = 3;
+}
+static void spoil_range_nan(struct contract *c) {
+  c->range_lo = NAN;
+}
+static void spoil_sd_zero(struct contract *c) {
+  c->scale.sd[1] = 0;
+}
+static void spoil_sd_nan(struct contract *c) {
+  c->scale.sd[1] = NAN;
+}
+static void spoil_mean(struct contract *c) {
+  c->scale.mean[0] = INFINITY;
+}
+static void spoil_pairs(struct contract *c) {
+  ck_assert_int_eq(contract_add_feature(c, "more", NULL), ERR_OK);
+}
+static void spoil_local(struct contract *c) {
+  c->scale.rule = SCALE_LOCAL;
+}
+static void spoil_holdout(struct contract *c) {
+  c->holdout = 0.95;
+}
+static void spoil_holdout_nan(struct contract *c) {
+  c->holdout = NAN;
+}
+static void spoil_parts_zero(struct contract *c) {
+  c->split.n_parts = 0;
+}
+static void spoil_parts_many(struct contract *c) {
+  c->split.n_parts = MAX_PARTS + 1;
+}
+static void spoil_alpha(struct contract *c) {
+  c->split.alpha = 0;
+}
+static void spoil_shards(struct contract *c) {
+  c->split.rule = SPLIT_SHARDS;
+}
+
+START_TEST(check_says_what_is_wrong) {
+  static const struct {
+    void (*spoil)(struct contract *);
+    enum err e;
+    const char *says;
+  } table[] = {
+      {spoil_classes, ERR_RANGE, "two or more"},
+      {spoil_class_twice, ERR_EXISTS, "class \"ok\" stands twice"},
+      {spoil_class_empty, ERR_SYNTAX, "class 1 is empty"},
+      {spoil_regression, ERR_RANGE, "regression has no classes"},
+      {spoil_loss, ERR_RANGE, "the loss of task classify is cross-entropy"},
+      {spoil_both_inputs, ERR_RANGE, "exactly one"},
+      {spoil_half_image, ERR_RANGE, "height, width and channels"},
+      {spoil_no_inputs, ERR_RANGE, "exactly one"},
+      {spoil_huge_image, ERR_LIMIT, "at most 1048576 values"},
+      {spoil_label, ERR_RANGE, "need a `label`"},
+      {spoil_label_feature, ERR_EXISTS, "the label \"temp_C\" is also a feature"},
+      {spoil_feature_twice, ERR_EXISTS, "feature \"force_N\" stands twice"},
+      {spoil_unit, ERR_SYNTAX, "unit of feature 0"},
+      {spoil_range, ERR_RANGE, "lower to a higher"},
+      {spoil_range_nan, ERR_RANGE, "lower to a higher"},
+      {spoil_sd_zero, ERR_RANGE, "scaling pair 1"},
+      {spoil_sd_nan, ERR_RANGE, "scaling pair 1"},
+      {spoil_mean, ERR_RANGE, "scaling pair 0"},
+      {spoil_pairs, ERR_RANGE, "2 pairs for 3 inputs"},
+      {spoil_local, ERR_RANGE, "`local` takes no numbers"},
+      {spoil_holdout, ERR_RANGE, "holdout"},
+      {spoil_holdout_nan, ERR_RANGE, "holdout"},
+      {spoil_parts_zero, ERR_RANGE, "parts"},
+      {spoil_parts_many, ERR_RANGE, "it has 4097"},
+      {spoil_alpha, ERR_RANGE, "Dirichlet"},
+      {spoil_shards, ERR_RANGE, "shards"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct contract *c = inspection();
+    char reason[MAX_REASON_BYTES] = "";
+    table[i].spoil(c);
+    ck_assert_int_eq(contract_check(c, reason), table[i].e);
+    ck_assert_msg(strstr(reason, table[i].says) != NULL, "%zu: %s", i, reason);
+    contract_free(c);
+  }
+}
+END_TEST
+
+START_TEST(regression_splits_only_evenly) {
+  struct contract *c = contract_new();
+  char reason[MAX_REASON_BYTES] = "";
+  c->task = TASK_REGRESS;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  snprintf(c->label, sizeof c->label, "y");
+  ck_assert_int_eq(contract_add_feature(c, "x", "m"), ERR_OK);
+  kit_check(c);
+  ck_assert_uint_eq(contract_n_outputs(c), 1);
+  c->split = (struct split){.rule = SPLIT_SHARDS, .shards = 2, .n_parts = 2};
+  ck_assert_int_eq(contract_check(c, reason), ERR_RANGE);
+  ck_assert_ptr_nonnull(strstr(reason, "`iid`"));
+  c->split.rule = SPLIT_IID;
+  kit_check(c);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(names_have_a_length) {
+  struct contract *c = kit_table();
+  char name[MAX_NAME_BYTES + 1];
+  memset(name, 'n', MAX_NAME_BYTES);
+  name[MAX_NAME_BYTES] = '\0';
+  ck_assert_int_eq(contract_add_class(c, name), ERR_LIMIT);
+  ck_assert_int_eq(contract_add_feature(c, name, NULL), ERR_LIMIT);
+  ck_assert_int_eq(contract_add_feature(c, "x", name), ERR_LIMIT);
+  ck_assert_uint_eq(c->n_classes, 3);
+  ck_assert_uint_eq(c->n_features, 2);
+  name[MAX_NAME_BYTES - 1] = '\0';
+  ck_assert_int_eq(contract_add_class(c, name), ERR_OK);
+  contract_free(c);
+  contract_free(NULL);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
+                   text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
+                   regression_splits_only_evenly, names_have_a_length);
+}

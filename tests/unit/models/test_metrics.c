@@ -1,0 +1,76 @@
+#include "models/metrics.h"
+
+#include <math.h>
+
+#include "tests/unit/suite.h"
+
+START_TEST(figures_of_three_classes) {
+  struct metrics m;
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 4), ERR_OK);
+  /* class 3 is absent but predicted once: its predictions cost others their recall, its own F1 is not in the mean */
+  const float first[] = {9, 1, 0, 0, /**/ 0, 2, 1, 0, /**/ 0, 0, 0, 5};
+  const float second[] = {1, 1, 0, 0, /**/ 0, 0, 3, 0, /**/ -5, -4, -6, -9};
+  metrics_add_classes(&m, first, (const uint16_t[]){0, 1, 2}, 3, 1.5);
+  metrics_add_classes(&m, second, (const uint16_t[]){0, 2, 0}, 3, 3);
+  metrics_end(&m);
+  ck_assert_uint_eq(m.n, 6);
+  ck_assert_double_eq_tol(m.loss, 0.75, 1e-15);
+  ck_assert_double_eq_tol(m.accuracy, 4.0 / 6, 1e-15);
+  static const struct class_figures expected[] = {{3, 2, 2}, {1, 2, 1}, {2, 1, 1}, {0, 1, 0}};
+  for (size_t c = 0; c < 4; c++) {
+    ck_assert_uint_eq(m.classes[c].support, expected[c].support);
+    ck_assert_uint_eq(m.classes[c].predicted, expected[c].predicted);
+    ck_assert_uint_eq(m.classes[c].correct, expected[c].correct);
+  }
+  ck_assert_double_eq_tol(m.macro_f1, (4.0 / 5 + 2.0 / 3 + 2.0 / 3) / 3, 1e-15);
+  metrics_done(&m);
+}
+END_TEST
+
+START_TEST(no_number_is_no_answer) {
+  struct metrics m;
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 2), ERR_OK);
+  const float outputs[] = {NAN, NAN, /**/ NAN, -INFINITY, /**/ INFINITY, 0};
+  metrics_add_classes(&m, outputs, (const uint16_t[]){0, 1, 0}, 3, 0);
+  metrics_end(&m);
+  ck_assert_uint_eq(m.classes[0].predicted, 1);
+  ck_assert_uint_eq(m.classes[1].predicted, 1);
+  ck_assert_double_eq_tol(m.accuracy, 2.0 / 3, 1e-15);
+  metrics_done(&m);
+}
+END_TEST
+
+START_TEST(regression_over_batches) {
+  struct metrics m;
+  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0), ERR_OK);
+  metrics_add_targets(&m, (const float[]){1, 2}, (const float[]){1, 3}, 2, 1);
+  metrics_add_targets(&m, (const float[]){5, 7}, (const float[]){5, 7}, 2, 0);
+  metrics_end(&m);
+  ck_assert_double_eq_tol(m.mse, 0.25, 1e-15);
+  ck_assert_double_eq_tol(m.r2, 1 - 1.0 / 20, 1e-15); /* mean 4, Σ(y − ȳ)² = 9 + 1 + 1 + 9 */
+  ck_assert_double_eq_tol(m.loss, 0.25, 1e-15);
+  metrics_done(&m);
+}
+END_TEST
+
+START_TEST(constant_targets_and_nothing) {
+  struct metrics m;
+  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0), ERR_OK);
+  metrics_end(&m);
+  ck_assert(m.loss == 0 && m.mse == 0 && m.r2 == 0 && m.n == 0);
+  metrics_add_targets(&m, (const float[]){1, 2}, (const float[]){2, 2}, 2, 1);
+  metrics_end(&m);
+  ck_assert(m.r2 == 0 && m.mse == 0.5);
+  metrics_done(&m);
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 3), ERR_OK);
+  metrics_end(&m);
+  ck_assert(m.accuracy == 0 && m.macro_f1 == 0);
+  metrics_done(&m);
+  ck_assert_ptr_null(m.classes);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("models/metrics", figures_of_three_classes, no_number_is_no_answer, regression_over_batches,
+                   constant_targets_and_nothing);
+}
