@@ -10,7 +10,8 @@ enum err session_new(const struct session_keys *keys, const struct session_ends 
   struct session *s = sodium_malloc(sizeof *s);
   if (!s)
     return ERR_NO_MEMORY;
-  *s = (struct session){.ends = *ends, .keys = *keys, .created_ms = now_ms};
+  *s = (struct session){.ends = *ends, .created_ms = now_ms};
+  s->keys = *keys; /* not through a temporary, which would keep a copy on the stack */
   *out_session = s;
   return ERR_OK;
 }
