@@ -54,10 +54,9 @@ void noise_free(struct noise *n);
 MUST_USE enum err noise_write_1(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
 MUST_USE enum err noise_write_2(struct noise *n, const void *payload, size_t n_payload, uint8_t *out_message);
 
-/* Reads a message; the payload of n_message − NOISE_OVERHEAD_x bytes goes to `out_payload`, which must not
- * overlap the message, and its length to `*out_n_payload`.
- * ERR_HANDSHAKE: it is not addressed to our key, forged, damaged or too short. ERR_LIMIT: the payload exceeds
- * `capacity`. After read_1 `peer_static` is the initiator's static key: authentic, but perhaps replayed. */
+/* Reads a message; the payload of n_message − NOISE_OVERHEAD_x bytes goes to `out_payload`, which must not overlap the
+ * message, and its length to `*out_n_payload`. On failure the contents of `out_payload` are void.
+ * ERR_HANDSHAKE: it is not addressed to our key, forged, damaged or too short. ERR_LIMIT: the payload exceeds `capacity`. */
 MUST_USE enum err noise_read_1(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload,
                                size_t capacity, size_t *out_n_payload);
 MUST_USE enum err noise_read_2(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload,
