@@ -1,0 +1,557 @@
+#include "agent/run/trainer.h"
+#include "base/rng.h"
+#include "crypto/digest.h"
+#include "crypto/merkle.h"
+#include "tests/unit/suite.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { N_COPIES = 3, ANSWER_MS = 20000 };
+
+/* A site: a CSV file of points labelled by their side of a line, and a trainer on it. */
+struct site {
+  char path[32];
+  struct site_job_config config;
+  struct schema *schema;
+  struct trainer *trainer;
+};
+
+static void write_points(const char *path, uint64_t seed, size_t n, double spread) {
+  struct rng rng;
+  rng_init(&rng, seed);
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  fprintf(f, "a,b,verdict\n");
+  for (size_t i = 0; i < n; i++) {
+    double a = spread * (rng_unit(&rng) - 0.5), b = spread * (rng_unit(&rng) - 0.5);
+    fprintf(f, "%.6f,%.6f,%s\n", a, b, a + 2 * b > 0 ? "dent" : "ok");
+  }
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+static struct contract *points_contract(void) {
+  struct contract *c = contract_new();
+  ck_assert_ptr_nonnull(c);
+  snprintf(c->label, sizeof c->label, "verdict");
+  ck_assert_int_eq(contract_add_class(c, "ok"), ERR_OK);
+  ck_assert_int_eq(contract_add_class(c, "dent"), ERR_OK);
+  ck_assert_int_eq(contract_add_feature(c, "a", NULL), ERR_OK);
+  ck_assert_int_eq(contract_add_feature(c, "b", NULL), ERR_OK);
+  return c;
+}
+
+/* The file is written, the trainer not started, so that a test can change the configuration. */
+static void site_init(struct site *s, uint64_t seed) {
+  char why[MAX_REASON_BYTES];
+  *s = (struct site){.path = "/tmp/starling-XXXXXX"};
+  int fd = mkstemp(s->path);
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  write_points(s->path, seed, 400, 4);
+  s->config = (struct site_job_config){.train_path = s->path, .global_test_path = s->path, .train_seed = seed};
+  static char job_path[] = "x.job.yaml";
+  s->config.job_path = job_path;
+  s->config.job = (struct job_config){
+      .contract = points_contract(),
+      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1, .momentum = 0.5},
+      .codec = CODEC_F16,
+  };
+  ck_assert_int_eq(schema_from_arch("dense 5, tanh, dense classes", s->config.job.contract, &s->schema, why), ERR_OK);
+}
+
+static void site_start(struct site *s) {
+  const struct trainer_config config = {
+      .site_job = &s->config, .schema = s->schema, .init = {{1, 2, 3}}, .n_copies = N_COPIES};
+  ck_assert_int_eq(trainer_start(&config, &s->trainer), ERR_OK);
+}
+
+static void site_stop(struct site *s) {
+  trainer_stop(s->trainer);
+  s->trainer = NULL;
+}
+
+static void site_done(struct site *s) {
+  site_stop(s);
+  schema_free(s->schema);
+  contract_free(s->config.job.contract);
+  unlink(s->path);
+}
+
+static struct trainer_job *job_new(enum trainer_job_kind kind, uint64_t round) {
+  struct trainer_job *job = calloc(1, sizeof *job);
+  ck_assert_ptr_nonnull(job);
+  job->kind = kind;
+  job->label.round = round;
+  job->rate_scale = 1;
+  return job;
+}
+
+static struct trainer_result *run(struct site *s, struct trainer_job *job) {
+  enum trainer_job_kind kind = job->kind;
+  uint64_t round = job->label.round;
+  trainer_put(s->trainer, job);
+  struct pollfd fd = {.fd = trainer_fd(s->trainer), .events = POLLIN};
+  ck_assert_int_eq(poll(&fd, 1, ANSWER_MS), 1);
+  struct trainer_result *r = trainer_poll(s->trainer);
+  ck_assert_ptr_nonnull(r);
+  ck_assert_int_eq(r->kind, kind);
+  ck_assert_uint_eq(r->label.round, round);
+  return r;
+}
+
+static void load(struct site *s) {
+  struct trainer_result *r = run(s, job_new(JOB_LOAD, 0));
+  ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
+  ck_assert_uint_gt(r->n_samples, 250);
+  ck_assert_uint_gt(r->n_test, 30);
+  ck_assert_uint_eq(r->n_samples + r->n_test, 400);
+  ck_assert_uint_eq(r->n_global_test, 400);
+  trainer_result_free(r);
+}
+
+static struct trainer_result *train(struct site *s, uint64_t round, bool start_chain) {
+  struct trainer_job *job = job_new(JOB_TRAIN, round);
+  job->start_chain = start_chain;
+  struct trainer_result *r = run(s, job);
+  ck_assert_int_eq(r->error, ERR_OK);
+  return r;
+}
+
+static struct trainer_result *merge_nothing(struct site *s, uint64_t round) {
+  struct trainer_result *r = run(s, job_new(JOB_MERGE, round));
+  ck_assert_int_eq(r->error, ERR_OK);
+  return r;
+}
+
+/* ---- links ---- */
+
+static struct link_in link_of(enum manifest_kind kind, enum encoding encoding, const void *bytes, size_t n_bytes) {
+  struct link_in link = {.manifest = {.kind = kind, .encoding = (uint8_t)encoding, .n_payload = n_bytes},
+                         .payload = malloc(n_bytes)};
+  ck_assert_ptr_nonnull(link.payload);
+  memcpy(link.payload, bytes, n_bytes);
+  merkle_root(&digest_blake2b, bytes, n_bytes, &link.manifest.payload_root);
+  return link;
+}
+
+static struct link_in link_from(const struct trainer_result *r, bool start_chain) {
+  return link_of(start_chain ? MANIFEST_FULL : MANIFEST_DIFFERENCE, start_chain ? ENCODING_F32 : ENCODING_F16,
+                 r->payload.bytes, r->payload.n_bytes);
+}
+
+static struct trainer_job *job_with_peers(enum trainer_job_kind kind, uint64_t round, size_t n_peers) {
+  struct trainer_job *job = job_new(kind, round);
+  job->peers = calloc(n_peers, sizeof *job->peers);
+  job->n_peers = n_peers;
+  for (size_t i = 0; i < n_peers; i++)
+    job->peers[i] = (struct merge_peer){.peer = i, .use = true, .weight = 0.25, .reason = ERR_LATE};
+  return job;
+}
+
+static void add_link(struct merge_peer *p, struct link_in link) {
+  p->links = realloc(p->links, (p->n_links + 1) * sizeof *p->links);
+  ck_assert_ptr_nonnull(p->links);
+  p->links[p->n_links++] = link;
+}
+
+/* The last P floats of a snapshot of this scale-free job: x of a model, x̂ of a half. */
+static const uint8_t *values(const struct site *s, const struct buffer *snapshot, size_t *out_n) {
+  *out_n = 4 * schema_parameters(s->schema);
+  return snapshot->bytes + snapshot->n_bytes - *out_n;
+}
+
+static void check_same_values(const struct site *s, const struct buffer *a, const struct buffer *b) {
+  size_t n;
+  const uint8_t *values_a = values(s, a, &n);
+  ck_assert_mem_eq(values_a, values(s, b, &n), n);
+}
+
+static bool differ(const struct site *s, const struct buffer *a, const struct buffer *b) {
+  size_t n;
+  const uint8_t *values_a = values(s, a, &n);
+  return memcmp(values_a, values(s, b, &n), n) != 0;
+}
+
+/* ---- loading ---- */
+
+START_TEST(loads_data_and_says_what_is_worth_a_warning) {
+  struct site s;
+  site_init(&s, 1);
+  FILE *f = fopen(s.path, "w");
+  fprintf(f, "a,colour,b,verdict\n");
+  for (int i = 0; i < 50; i++)
+    fprintf(f, "%d,red,%d,ok\n", i, i % 7);
+  fclose(f);
+  s.config.job.contract->scale.rule = SCALE_LOCAL;
+  site_start(&s);
+  struct trainer_result *r = run(&s, job_new(JOB_LOAD, 0));
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert_ptr_nonnull(strstr(r->sentence, "no training sample of class dent"));
+  ck_assert_ptr_nonnull(strstr(r->sentence, "1 columns are ignored"));
+  ck_assert_ptr_nonnull(strstr(r->sentence, "scaled by this site's own numbers"));
+  trainer_result_free(r);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(a_failed_load_says_where_and_may_be_repeated) {
+  struct site s;
+  site_init(&s, 1);
+  FILE *f = fopen(s.path, "w");
+  fprintf(f, "a,b,verdict\n1,2,ok\n1,x,ok\n");
+  fclose(f);
+  site_start(&s);
+  struct trainer_result *r = run(&s, job_new(JOB_LOAD, 0));
+  ck_assert_int_eq(r->error, ERR_SYNTAX);
+  char place[64];
+  snprintf(place, sizeof place, "%s:3:2: ", s.path);
+  ck_assert_msg(strncmp(r->sentence, place, strlen(place)) == 0, "%s", r->sentence);
+  trainer_result_free(r);
+  unlink(s.path);
+  r = run(&s, job_new(JOB_LOAD, 0));
+  ck_assert_int_eq(r->error, ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(r->sentence, s.path));
+  trainer_result_free(r);
+  write_points(s.path, 1, 400, 4);
+  load(&s);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(a_snapshot_of_another_model_is_refused) {
+  struct site s;
+  site_init(&s, 1);
+  site_start(&s);
+  struct trainer_job *job = job_new(JOB_LOAD, 0);
+  job->half = (struct buffer){calloc(1, 100), 100};
+  struct trainer_result *r = run(&s, job);
+  ck_assert_int_eq(r->error, ERR_CORRUPT);
+  ck_assert_ptr_nonnull(strstr(r->sentence, "the stored model: "));
+  trainer_result_free(r);
+  site_done(&s);
+}
+END_TEST
+
+/* ---- training ---- */
+
+START_TEST(a_training_is_answered_with_payload_and_half) {
+  struct site s;
+  site_init(&s, 1);
+  site_start(&s);
+  load(&s);
+  struct trainer_result *r = train(&s, 1, true);
+  ck_assert_uint_eq(r->payload.n_bytes, 4 * schema_parameters(s.schema));
+  ck_assert_uint_eq(r->local_steps, (r->n_samples + 15) / 16);
+  ck_assert(r->train_loss > 0 && isfinite(r->train_loss) && r->seconds > 0);
+  struct digest root;
+  merkle_root(&digest_blake2b, r->payload.bytes, r->payload.n_bytes, &root);
+  ck_assert(digest_equal(&root, &r->payload_root));
+  /* the first payload is the public copy, and the copy is where the result says */
+  ck_assert_uint_eq(r->n_copy, r->payload.n_bytes);
+  ck_assert_mem_eq(r->half.bytes + r->copy_offset, r->payload.bytes, r->n_copy);
+  ck_assert(digest_equal(&root, &r->copy_root));
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 1));
+  r = train(&s, 2, false);
+  ck_assert_uint_eq(r->payload.n_bytes, 2 * schema_parameters(s.schema));
+  trainer_result_free(r);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(alone_it_learns) {
+  struct site s;
+  site_init(&s, 1);
+  site_start(&s);
+  load(&s);
+  double first = 0, last = 0;
+  for (uint64_t round = 1; round <= 10; round++) {
+    struct trainer_result *trained = train(&s, round, round == 1), *r = merge_nothing(&s, round);
+    ck_assert(r->metrics.has_local && r->metrics.has_global);
+    last = r->metrics.global_headline;
+    first = round == 1 ? r->metrics.global_loss : first;
+    ck_assert(round < 10 || r->metrics.global_loss < first);
+    trainer_result_free(trained);
+    trainer_result_free(r);
+  }
+  ck_assert(last > 0.9); /* accuracy; seed 1, margin: it reaches about 0.98 */
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(a_failed_training_leaves_the_model_as_committed) {
+  struct site s, twin;
+  site_init(&s, 1);
+  site_init(&twin, 1);
+  site_start(&s);
+  site_start(&twin);
+  load(&s);
+  load(&twin);
+  struct trainer_job *job = job_new(JOB_TRAIN, 1);
+  job->start_chain = true;
+  job->rate_scale = 1e300;
+  struct trainer_result *r = run(&s, job);
+  ck_assert_int_eq(r->error, ERR_NON_FINITE);
+  ck_assert(r->payload.bytes == NULL && r->half.bytes == NULL);
+  trainer_result_free(r);
+  struct trainer_result *after = merge_nothing(&s, 1), *untouched = merge_nothing(&twin, 1);
+  check_same_values(&s, &after->model, &untouched->model);
+  trainer_result_free(after);
+  trainer_result_free(untouched);
+  after = train(&s, 2, true);
+  untouched = train(&twin, 2, true);
+  ck_assert_uint_eq(after->half.n_bytes, untouched->half.n_bytes);
+  ck_assert_mem_eq(after->half.bytes, untouched->half.bytes, after->half.n_bytes);
+  trainer_result_free(after);
+  trainer_result_free(untouched);
+  site_done(&s);
+  site_done(&twin);
+}
+END_TEST
+
+START_TEST(a_restart_repeats_the_bits) {
+  struct site s;
+  site_init(&s, 1);
+  s.config.job.contract->scale.rule = SCALE_LOCAL;
+  site_start(&s);
+  load(&s);
+  struct trainer_result *first = train(&s, 1, true), *merged = merge_nothing(&s, 1), *second = train(&s, 2, false);
+  site_stop(&s);
+  site_start(&s);
+  struct trainer_job *job = job_new(JOB_LOAD, 0);
+  job->half = first->half;
+  job->model = merged->model;
+  first->half = merged->model = (struct buffer){0}; /* now the job's */
+  struct trainer_result *r = run(&s, job), *again = train(&s, 2, false);
+  ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
+  ck_assert_mem_eq(again->payload.bytes, second->payload.bytes, second->payload.n_bytes);
+  struct trainer_result *results[] = {first, merged, second, r, again};
+  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+    trainer_result_free(results[i]);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(the_scale_comes_back_with_the_model) {
+  struct site s;
+  site_init(&s, 1);
+  s.config.job.contract->scale.rule = SCALE_LOCAL;
+  site_start(&s);
+  load(&s);
+  struct trainer_result *trained = train(&s, 1, true), *before = merge_nothing(&s, 1);
+  site_stop(&s);
+  write_points(s.path, 7, 400, 40); /* other data, ten times as wide */
+  site_start(&s);
+  struct trainer_job *job = job_new(JOB_LOAD, 0);
+  job->half = trained->half;
+  trained->half = (struct buffer){0}; /* now the job's */
+  struct trainer_result *r = run(&s, job), *after = merge_nothing(&s, 1);
+  ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
+  ck_assert_uint_eq(after->model.n_bytes, before->model.n_bytes);
+  ck_assert_mem_eq(after->model.bytes, before->model.bytes, before->model.n_bytes); /* weights and numbers */
+  struct trainer_result *results[] = {trained, before, r, after};
+  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+    trainer_result_free(results[i]);
+  site_done(&s);
+}
+END_TEST
+
+/* ---- merging ---- */
+
+START_TEST(two_sites_average_to_the_same_model) {
+  struct site s[2];
+  struct trainer_result *trained[2], *merged[2];
+  for (size_t i = 0; i < 2; i++) {
+    site_init(&s[i], i + 1);
+    site_start(&s[i]);
+    load(&s[i]);
+    trained[i] = train(&s[i], 1, true);
+  }
+  ck_assert(differ(&s[0], &trained[0]->half, &trained[1]->half));
+  for (size_t i = 0; i < 2; i++) {
+    struct trainer_job *job = job_with_peers(JOB_MERGE, 1, 1);
+    job->whole_snapshot = i == 1;
+    job->peers[0].weight = 0.5;
+    job->peers[0].peer = i; /* any copy will do */
+    add_link(&job->peers[0], link_from(trained[1 - i], true));
+    merged[i] = run(&s[i], job);
+    ck_assert_int_eq(merged[i]->error, ERR_OK);
+    ck_assert_uint_eq(merged[i]->n_peers, 1);
+    ck_assert_int_eq(merged[i]->peers[0].reason, ERR_OK);
+    ck_assert_uint_eq(merged[i]->peers[0].n_applied, 1);
+    ck_assert(merged[i]->peers[0].distance > 0 && !merged[i]->peers[0].clipped);
+    ck_assert_ptr_null(merged[i]->peers[0].links[0].payload);
+    ck_assert_int_eq(merged[i]->half.bytes != NULL, i == 1);
+  }
+  check_same_values(&s[0], &merged[0]->model, &merged[1]->model);
+  for (size_t i = 0; i < 2; i++) {
+    trainer_result_free(trained[i]);
+    trainer_result_free(merged[i]);
+    site_done(&s[i]);
+  }
+}
+END_TEST
+
+START_TEST(a_copy_made_of_links_equals_the_senders) {
+  struct site sender, receiver;
+  site_init(&sender, 1);
+  site_init(&receiver, 2);
+  site_start(&sender);
+  site_start(&receiver);
+  load(&sender);
+  load(&receiver);
+  struct trainer_job *job = job_with_peers(JOB_ADOPT, 3, 1);
+  struct trainer_result *last = NULL;
+  for (uint64_t round = 1; round <= 3; round++) {
+    trainer_result_free(last);
+    last = train(&sender, round, round == 1);
+    add_link(&job->peers[0], link_from(last, round == 1));
+    trainer_result_free(merge_nothing(&sender, round));
+  }
+  struct trainer_result *adopted = run(&receiver, job);
+  ck_assert_int_eq(adopted->error, ERR_OK);
+  ck_assert_uint_eq(adopted->peers[0].n_applied, 3);
+  ck_assert(adopted->metrics.has_global && adopted->half.bytes != NULL);
+  check_same_values(&sender, &adopted->model, &last->half); /* x := x̂_j = the sender's x̂, to the bit */
+  trainer_result_free(adopted);
+  trainer_result_free(last);
+  site_done(&sender);
+  site_done(&receiver);
+}
+END_TEST
+
+/* A receiver with peers 0 and 1, of which peer 0 sends what `spoil` makes of its links; then what became of both. */
+static struct trainer_result *merge_spoilt(struct site *receiver, void (*spoil)(struct merge_peer *p)) {
+  struct site sender;
+  site_init(&sender, 2);
+  site_start(&sender);
+  load(&sender);
+  struct trainer_result *trained = train(&sender, 1, true), *own = train(receiver, 1, true);
+  struct trainer_job *job = job_with_peers(JOB_MERGE, 1, 2);
+  for (size_t i = 0; i < 2; i++)
+    add_link(&job->peers[i], link_from(trained, true));
+  spoil(&job->peers[0]);
+  struct trainer_result *r = run(receiver, job);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert_int_eq(r->peers[1].reason, ERR_OK);
+  ck_assert_uint_eq(r->peers[1].n_applied, 1);
+  ck_assert(r->peers[1].distance > 0);
+  ck_assert(differ(receiver, &r->model, &own->half));
+  trainer_result_free(trained);
+  trainer_result_free(own);
+  site_done(&sender);
+  return r;
+}
+
+static void spoil_with_nan(struct merge_peer *p) {
+  float values[27];
+  for (size_t i = 0; i < 27; i++)
+    values[i] = NAN;
+  ck_assert_uint_eq(p->links[0].manifest.n_payload, sizeof values);
+  add_link(p, link_of(MANIFEST_DIFFERENCE, ENCODING_F32, values, sizeof values));
+}
+
+static void spoil_full_with_infinity(struct merge_peer *p) {
+  float values[27] = {INFINITY};
+  free(p->links[0].payload);
+  p->links[0] = link_of(MANIFEST_FULL, ENCODING_F32, values, sizeof values);
+}
+
+static void spoil_root(struct merge_peer *p) {
+  add_link(p, link_of(MANIFEST_DIFFERENCE, ENCODING_F16, (uint8_t[54]){0}, 54));
+  add_link(p, link_of(MANIFEST_DIFFERENCE, ENCODING_F16, (uint8_t[54]){0}, 54));
+  p->links[1].payload[5] ^= 1;
+}
+
+static void spoil_length(struct merge_peer *p) {
+  add_link(p, link_of(MANIFEST_DIFFERENCE, ENCODING_F16, (uint8_t[52]){0}, 52));
+}
+
+static void spoil_encoding(struct merge_peer *p) {
+  add_link(p, link_of(MANIFEST_FULL, ENCODING_F16, (uint8_t[54]){0}, 54));
+}
+
+START_TEST(a_bad_link_refuses_its_peer_and_no_other) {
+  static const struct {
+    void (*spoil)(struct merge_peer *p);
+    enum err reason;
+    size_t n_applied;
+  } cases[] = {
+      {spoil_with_nan, ERR_NON_FINITE, 1}, {spoil_full_with_infinity, ERR_NON_FINITE, 0},
+      {spoil_root, ERR_ROOT, 1},           {spoil_length, ERR_LENGTH, 1},
+      {spoil_encoding, ERR_ENCODING, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct site receiver;
+    site_init(&receiver, 1);
+    site_start(&receiver);
+    load(&receiver);
+    struct trainer_result *r = merge_spoilt(&receiver, cases[i].spoil);
+    ck_assert_int_eq(r->peers[0].reason, cases[i].reason);
+    ck_assert_uint_eq(r->peers[0].n_applied, cases[i].n_applied);
+    trainer_result_free(r);
+    site_done(&receiver);
+  }
+}
+END_TEST
+
+START_TEST(without_peers_the_model_stays_to_the_bit) {
+  struct site s;
+  site_init(&s, 1);
+  site_start(&s);
+  load(&s);
+  struct trainer_result *trained = train(&s, 1, true), *r = merge_nothing(&s, 1);
+  check_same_values(&s, &r->model, &trained->half); /* x̂ = x after a full payload */
+  trainer_result_free(trained);
+  trainer_result_free(r);
+  r = run(&s, job_with_peers(JOB_ADOPT, 2, 0));
+  ck_assert_int_eq(r->error, ERR_NOT_FOUND);
+  trainer_result_free(r);
+  site_done(&s);
+}
+END_TEST
+
+/* ---- stopping ---- */
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+START_TEST(stops_within_a_second_of_a_long_training) {
+  struct site s;
+  site_init(&s, 1);
+  s.config.job.train.steps = 500000000;
+  site_start(&s);
+  load(&s);
+  trainer_put(s.trainer, job_new(JOB_TRAIN, 1));
+  uint32_t done = 0, total = 0;
+  double start = now_s();
+  while (done < 10 && now_s() < start + 10)
+    trainer_progress(s.trainer, &done, &total);
+  ck_assert_uint_ge(done, 10);
+  ck_assert_uint_eq(total, 500000000);
+  trainer_put(s.trainer, job_with_peers(JOB_MERGE, 1, 2)); /* what still waits is freed too */
+  start = now_s();
+  site_stop(&s);
+  ck_assert(now_s() - start < 1);
+  site_done(&s);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("agent/trainer", loads_data_and_says_what_is_worth_a_warning,
+                   a_failed_load_says_where_and_may_be_repeated, a_snapshot_of_another_model_is_refused,
+                   a_training_is_answered_with_payload_and_half, alone_it_learns,
+                   a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits,
+                   the_scale_comes_back_with_the_model, two_sites_average_to_the_same_model,
+                   a_copy_made_of_links_equals_the_senders, a_bad_link_refuses_its_peer_and_no_other,
+                   without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training);
+}
