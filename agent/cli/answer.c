@@ -1,0 +1,118 @@
+#include "agent/cli/answer.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* Length of the printable character at hand, 0 when it has to be escaped: C0 and C1 controls, malformed UTF-8 and the
+ * characters that turn the direction of writing. */
+static size_t printable_bytes(const unsigned char *at) {
+  size_t n = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
+  for (size_t i = 1; i < n; i++)
+    if (at[i] >> 6 != 2)
+      return 0;
+  if (n == 1)
+    return at[0] >= 0x20 && at[0] != 0x7f;
+  if (n == 2 && at[0] == 0xc2 && at[1] < 0xa0)
+    return 0;
+  if (n == 3 && at[0] == 0xe2 &&
+      ((at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae) || (at[1] == 0x81 && at[2] >= 0xa6)))
+    return 0;
+  return n;
+}
+
+void text_print(const char *text, FILE *out) {
+  for (const unsigned char *at = (const unsigned char *)text; *at;) {
+    size_t n = printable_bytes(at);
+    if (n == 0)
+      fprintf(out, "\\x%02x", *at++);
+    else
+      at += fwrite(at, 1, n, out);
+  }
+}
+
+int exit_code_of(enum err e) {
+  switch (e) {
+  case ERR_OK:
+    return EXIT_DONE;
+  case ERR_PERMISSION:
+  case ERR_LOCKED:
+  case ERR_NOT_CONNECTED:
+    return EXIT_UNREACHABLE;
+  case ERR_TIMED_OUT:
+    return EXIT_TIMED_OUT;
+  case ERR_NO_MEMORY:
+  case ERR_IO:
+    return EXIT_INTERNAL;
+  default:
+    return EXIT_USAGE;
+  }
+}
+
+static void dump(json_t *envelope) {
+  char *text = envelope ? json_dumps(envelope, JSON_COMPACT) : NULL;
+  puts(text ? text
+            : "{\"schema\":1,\"ok\":false,\"error\":{\"code\":\"no-memory\",\"message\":\"not enough "
+              "memory\",\"hint\":\"\"},\"warnings\":[]}");
+  fflush(stdout);
+  free(text);
+  json_decref(envelope);
+}
+
+static void print_warnings(const struct call *call) {
+  size_t i;
+  json_t *warning;
+  json_array_foreach(call->warnings, i, warning) {
+    fputs("starling: warning: ", stderr);
+    text_print(json_string_value(warning), stderr);
+    fputc('\n', stderr);
+  }
+}
+
+int answer(struct call *call, json_t *data, void (*view)(const struct call *call, const json_t *data, FILE *out)) {
+  if (!data)
+    return answer_error(call, EXIT_INTERNAL, err_name(ERR_NO_MEMORY), NULL, "%s", err_sentence(ERR_NO_MEMORY));
+  if (call->format == FORMAT_JSON) {
+    dump(json_pack("{s:i, s:b, s:o, s:O}", "schema", 1, "ok", 1, "data", data, "warnings", call->warnings));
+    return EXIT_DONE;
+  }
+  print_warnings(call);
+  view(call, data, stdout);
+  fflush(stdout);
+  json_decref(data);
+  return EXIT_DONE;
+}
+
+int answer_error(struct call *call, int code, const char *name, const char *hint, const char *format, ...) {
+  char message[MAX_CONFIG_WHY_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  if (call->format == FORMAT_JSON) {
+    char *clean = NULL; /* JSON holds UTF-8 only */
+    size_t n;
+    FILE *out = open_memstream(&clean, &n);
+    if (out) {
+      text_print(message, out);
+      fclose(out);
+    }
+    dump(json_pack("{s:i, s:b, s:{s:s, s:s, s:s}, s:O}", "schema", 1, "ok", 0, "error", "code", name, "message",
+                   clean ? clean : "", "hint", hint ? hint : "", "warnings", call->warnings));
+    free(clean);
+    return code;
+  }
+  print_warnings(call);
+  fputs("starling: ", stderr);
+  text_print(message, stderr);
+  fprintf(stderr, "%s%s\n", hint ? "; " : "", hint ? hint : "");
+  return code;
+}
+
+void answer_warn(struct call *call, const char *format, ...) {
+  char text[2 * MAX_REASON_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  json_array_append_new(call->warnings, json_string(text));
+}

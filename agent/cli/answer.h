@@ -1,0 +1,32 @@
+/* What a verb says in the end: data or one error, in the format asked for.
+ *
+ *   --format json   {"schema":1,"ok":true,"data":{…},"warnings":[…]}                              on standard output
+ *                   {"schema":1,"ok":false,"error":{"code":…,"message":…,"hint":…},"warnings":[]}  on standard output
+ *   otherwise       the verb's view of the data on standard output; one line for an error and for each warning on standard
+ *                   error
+ *
+ * Text from outside is shown with its control characters escaped. */
+#ifndef AGENT_CLI_ANSWER_H
+#define AGENT_CLI_ANSWER_H
+
+#include <stdio.h>
+
+#include "agent/cli/cli.h"
+
+/* Prints the data (moved; NULL: no memory) and returns EXIT_DONE. `view` prints tables and TSV. */
+int answer(struct call *call, json_t *data, void (*view)(const struct call *call, const json_t *data, FILE *out));
+
+/* Prints an error and returns `code`. `name` is stable, mostly err_name(e); hint NULL or what to do. */
+__attribute__((format(printf, 5, 6))) int answer_error(struct call *call, int code, const char *name, const char *hint,
+                                                       const char *format, ...);
+
+/* Adds a warning to the answer to come. */
+__attribute__((format(printf, 2, 3))) void answer_warn(struct call *call, const char *format, ...);
+
+/* The exit code for an error where a verb has no closer one. */
+int exit_code_of(enum err e);
+
+/* Writes text from outside: control characters and malformed UTF-8 as \xNN. */
+void text_print(const char *text, FILE *out);
+
+#endif

@@ -1,0 +1,65 @@
+/* The command line: one table of verbs, one way to parse, one way to answer.
+ *
+ * Every verb that shows something makes JSON first; tables and TSV are views of it (cli/table.h). Exit codes are those of
+ * `enum exit_code` for every verb. Nothing depends on the locale. Main thread. */
+#ifndef AGENT_CLI_CLI_H
+#define AGENT_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/config.h"
+
+enum exit_code {
+  EXIT_DONE = 0,
+  EXIT_FAILED = 1,      /* what was asked about or for failed */
+  EXIT_UNREACHABLE = 2, /* no agent answers, or it is not allowed */
+  EXIT_TIMED_OUT = 3,
+  EXIT_USAGE = 4, /* arguments or configuration */
+  EXIT_INTERNAL = 5,
+};
+
+enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_TSV };
+
+enum { MAX_ARGUMENTS = 8, MAX_FLAGS = 4 };
+
+/* An option of a verb. */
+struct flag {
+  const char *name;  /* "--last" */
+  const char *brief; /* "-n" or NULL */
+  const char *value; /* "N"; NULL: a switch */
+  const char *sentence;
+  bool value_is_optional; /* a following word that begins with a digit is taken */
+};
+
+struct call;
+
+struct verb {
+  const char *words;     /* "peer add" */
+  const char *arguments; /* "NAME KEY [ADDRESS]" */
+  size_t min_arguments, max_arguments;
+  struct flag flags[MAX_FLAGS]; /* up to the first without name */
+  const char *summary;
+  int (*run)(struct call *call); /* the exit code */
+};
+
+/* One invocation. */
+struct call {
+  const struct verb *verb;
+  const char *arguments[MAX_ARGUMENTS];
+  size_t n_arguments;
+  const char *flags[MAX_FLAGS]; /* as in the verb: NULL not given, "" without value */
+  enum format format;
+  const char *site_path; /* -C, $STARLING_CONFIG, ./site.yaml or /etc/starling/site.yaml */
+  const char *const *environment;
+  json_t *warnings;
+};
+
+/* Runs the program. */
+int cli_main(int argc, const char *const *argv, const char *const *environment);
+
+/* Loads the site file of the call; answers the error itself: false, and the exit code is EXIT_USAGE. */
+MUST_USE bool call_load_config(struct call *call, struct config **out_config);
+
+#endif

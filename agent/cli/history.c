@@ -1,0 +1,69 @@
+#include "agent/cli/history.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "agent/cli/round_json.h"
+#include "crypto/digest.h"
+#include "crypto/names.h"
+
+struct digest config_job_id(const struct config *c) {
+  const struct job_config *job = &c->jobs[0].job;
+  struct swarm_id swarm = swarm_id(c->swarm);
+  return job_id(&swarm, job->name, job->version, job->run_label);
+}
+
+enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
+  return store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
+}
+
+static enum err read_list(struct store *s, const struct digest *job, size_t last, json_t **out_data) {
+  struct store_round *rounds = calloc(last, sizeof *rounds);
+  size_t n = 0;
+  enum err e = rounds ? store_rounds(s, job, 0, rounds, last, &n) : ERR_NO_MEMORY;
+  json_t *rows = json_array();
+  for (size_t i = 0; !e && i < n; i++)
+    json_array_append_new(rows, round_json(&rounds[i]));
+  free(rounds);
+  if (e)
+    json_decref(rows);
+  else
+    *out_data = json_pack("{s:o}", "rounds", rows);
+  return e;
+}
+
+static enum err read_round(struct store *s, const struct digest *job, struct round_label label, json_t **out_data) {
+  enum { MAX_SUBS = 1024 }; /* rows under one number */
+  struct store_round *rounds = calloc(MAX_SUBS, sizeof *rounds);
+  struct store_contribution *peers = calloc(MAX_PEERS, sizeof *peers);
+  size_t n = 0, n_peers = 0, i = 0;
+  enum err e = rounds && peers ? store_rounds(s, job, label.round, rounds, MAX_SUBS, &n) : ERR_NO_MEMORY;
+  while (!e && i < n && (rounds[i].label.round != label.round || rounds[i].label.sub != label.sub))
+    i++;
+  if (!e && i == n)
+    e = ERR_NOT_FOUND;
+  if (!e)
+    e = store_contributions(s, job, label, peers, MAX_PEERS, &n_peers);
+  if (!e)
+    *out_data = round_json_with_peers(&rounds[i], peers, n_peers);
+  free(rounds);
+  free(peers);
+  return e;
+}
+
+enum err history_read(const struct config *c, const struct history_query *query, json_t **out_data,
+                      char why[MAX_REASON_BYTES]) {
+  struct digest job = config_job_id(c);
+  struct store *s;
+  enum err e = history_open(c, &s, why);
+  if (e)
+    return e == ERR_NOT_FOUND ? ERR_UNSUPPORTED : e; /* no database is not a missing round */
+  e = query->one_round ? read_round(s, &job, query->label, out_data) : read_list(s, &job, query->last, out_data);
+  if (e == ERR_NOT_FOUND)
+    snprintf(why, MAX_REASON_BYTES, "there is no round %" PRIu64 "%s", query->label.round,
+             query->label.sub ? "+…" : "");
+  else if (e)
+    snprintf(why, MAX_REASON_BYTES, "the database could not be read: %s", err_sentence(e));
+  store_close(s);
+  return e;
+}

@@ -1,0 +1,24 @@
+/* Committed rounds read from the database without an agent. */
+#ifndef AGENT_CLI_HISTORY_H
+#define AGENT_CLI_HISTORY_H
+
+#include "agent/cli/cli.h"
+#include "store/store.h"
+
+/* The id of the config's job. */
+struct digest config_job_id(const struct config *c);
+
+/* Opens the store of the config for reading. The caller closes it. */
+MUST_USE enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]);
+
+struct history_query {
+  bool one_round; /* {…, "peers": […]} of `label`; else {"rounds": […]} */
+  struct round_label label;
+  size_t last; /* the last so many */
+};
+
+/* The same `data` that a running agent answers. ERR_NOT_FOUND: no database, or not that round. */
+MUST_USE enum err history_read(const struct config *c, const struct history_query *query, json_t **out_data,
+                               char why[MAX_REASON_BYTES]);
+
+#endif

@@ -1,0 +1,23 @@
+/* Rounds of the store as JSON: the same rows whether a running agent answers or the database is read without one. */
+#ifndef AGENT_CLI_ROUND_JSON_H
+#define AGENT_CLI_ROUND_JSON_H
+
+#include <jansson.h>
+
+#include "store/store.h"
+
+/* {"round","sub","label","state","outcome","committed_at","train_loss","train_s","seconds","samples","local","global",
+ * "local_loss","global_loss","local_macro_f1","global_macro_f1","merged","expected","sent_bytes","received_bytes",
+ * "model"}; what a round does not have yet is null. Accuracies are fractions. NULL: no memory. */
+json_t *round_json(const struct store_round *r);
+
+/* {"name","key","reason","clipped","lag","weight","bytes","arrival_ms"} */
+json_t *contribution_json(const struct store_contribution *c);
+
+/* A round with "peers": its contributions. */
+json_t *round_json_with_peers(const struct store_round *r, const struct store_contribution *rows, size_t n_rows);
+
+/* A number, or null when it is not finite. */
+json_t *json_number(double value);
+
+#endif

@@ -1,0 +1,205 @@
+/* starling rounds list|show|wait: from the running agent, or from the database when none runs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/ask.h"
+#include "agent/cli/history.h"
+#include "agent/cli/table.h"
+#include "agent/cli/verbs.h"
+#include "agent/scalar.h"
+
+enum { FLAG_LAST, FLAG_TIMEOUT = 0, MAX_ROUNDS = 1000 };
+
+/* "418" or "418+2". */
+static bool read_label(struct call *call, const char *text, struct round_label *out_label) {
+  char number[MAX_NAME_BYTES], why[MAX_REASON_BYTES];
+  const char *plus = strchr(text, '+');
+  uint64_t round, sub = 0;
+  snprintf(number, sizeof number, "%.*s", (int)(plus ? plus - text : (ptrdiff_t)strlen(text)), text);
+  if (scalar_integer(number, 0, INT64_MAX, &round, why) ||
+      (plus && scalar_integer(plus + 1, 1, UINT32_MAX, &sub, why))) {
+    answer_error(call, EXIT_USAGE, "usage", NULL, "ROUND: %s", why);
+    return false;
+  }
+  *out_label = (struct round_label){round, (uint32_t)sub};
+  return true;
+}
+
+/* Asks the agent; only when none runs there, the database. `request` is moved. */
+static json_t *ask(struct call *call, const struct config *c, json_t *request, const struct history_query *query,
+                   int *out_code) {
+  char why[MAX_CONFIG_WHY_BYTES], database_why[MAX_REASON_BYTES];
+  json_t *data = NULL;
+  enum err e = agent_ask(call, c->state_dir, request, &data, why);
+  if (e == ERR_OK)
+    return data;
+  if (e != ERR_NOT_CONNECTED) {
+    *out_code = answer_error(call, e == ERR_STOPPED ? EXIT_FAILED : exit_code_of(e), err_name(e), NULL, "%s", why);
+    return NULL;
+  }
+  e = history_read(c, query, &data, database_why);
+  if (e == ERR_OK)
+    return data;
+  bool is_missing = e == ERR_NOT_FOUND && query->one_round;
+  *out_code = answer_error(call, is_missing ? EXIT_FAILED : EXIT_UNREACHABLE, err_name(e), NULL, "%s%s%s",
+                           is_missing ? "" : why, is_missing ? "" : ", and ", database_why);
+  return NULL;
+}
+
+/* ---- list --------------------------------------------------------------------------------------------------------- */
+
+static const struct column round_columns[] = {{"ROUND", "label", FORM_TEXT},
+                                              {"STATE", "state", FORM_TEXT},
+                                              {"OUTCOME", "outcome", FORM_TEXT},
+                                              {"COMMITTED", "committed_at", FORM_TEXT},
+                                              {"LOSS", "train_loss", FORM_LOSS},
+                                              {"LOCAL", "local", FORM_PERCENT},
+                                              {"GLOBAL", "global", FORM_PERCENT},
+                                              {"MERGED", "merged", FORM_COUNT},
+                                              {"OF", "expected", FORM_COUNT},
+                                              {"TRAINED", "train_s", FORM_DURATION},
+                                              {"TOOK", "seconds", FORM_DURATION},
+                                              {"SENT", "sent_bytes", FORM_BYTES},
+                                              {"RECEIVED", "received_bytes", FORM_BYTES}};
+enum { N_ROUND_COLUMNS = sizeof round_columns / sizeof *round_columns };
+
+static void view_list(const struct call *call, const json_t *data, FILE *out) {
+  table_print(round_columns, N_ROUND_COLUMNS, json_object_get(data, "rounds"), call->format == FORMAT_TSV, out);
+}
+
+int verb_rounds_list(struct call *call) {
+  char why[MAX_REASON_BYTES];
+  uint64_t last = 20;
+  struct config *c;
+  int code;
+  if (call->flags[FLAG_LAST] && scalar_integer(call->flags[FLAG_LAST], 1, MAX_ROUNDS, &last, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--last: %s", why);
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  json_t *data = ask(call, c, json_pack("{s:s, s:I}", "ask", "rounds", "last", (json_int_t)last),
+                     &(struct history_query){.last = (size_t)last}, &code);
+  config_free(c);
+  return data ? answer(call, data, view_list) : code;
+}
+
+/* ---- show --------------------------------------------------------------------------------------------------------- */
+
+static void view_show(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"PEER", "name", FORM_TEXT},
+                                          {"REASON", "reason", FORM_TEXT},
+                                          {"WEIGHT", "weight", FORM_LOSS},
+                                          {"LAG", "lag", FORM_COUNT},
+                                          {"CLIPPED", "clipped", FORM_TEXT},
+                                          {"BYTES", "bytes", FORM_BYTES},
+                                          {"ARRIVED MS", "arrival_ms", FORM_COUNT},
+                                          {"KEY", "key", FORM_TEXT}};
+  if (call->format == FORMAT_TABLE) {
+    json_t *rows = json_pack("[O]", data);
+    table_print(round_columns, N_ROUND_COLUMNS, rows, false, out);
+    json_decref(rows);
+    fputc('\n', out);
+  }
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), call->format == FORMAT_TSV,
+              out);
+}
+
+int verb_rounds_show(struct call *call) {
+  struct round_label label;
+  struct config *c;
+  int code;
+  if (!read_label(call, call->arguments[0], &label))
+    return EXIT_USAGE;
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  json_t *data =
+      ask(call, c,
+          json_pack("{s:s, s:I, s:I}", "ask", "round", "round", (json_int_t)label.round, "sub", (json_int_t)label.sub),
+          &(struct history_query){.one_round = true, .label = label}, &code);
+  config_free(c);
+  return data ? answer(call, data, view_show) : code;
+}
+
+/* ---- wait --------------------------------------------------------------------------------------------------------- */
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void view_wait(const struct call *call, const json_t *data, FILE *out) {
+  (void)call;
+  value_print(json_object_get(data, "round"), FORM_COUNT, out);
+  fputc('\n', out);
+}
+
+static int answer_reached(struct call *call, json_int_t round) {
+  return answer(call, json_pack("{s:I}", "round", round), view_wait);
+}
+
+/* No agent: reached when the database says so. */
+static int judge_history(struct call *call, const struct config *c, uint64_t round, const char *why) {
+  char database_why[MAX_REASON_BYTES];
+  json_t *data = NULL;
+  if (history_read(c, &(struct history_query){.last = 2}, &data, database_why) == ERR_OK) {
+    size_t i;
+    json_t *row;
+    json_int_t reached = -1;
+    json_array_foreach(json_object_get(data, "rounds"), i, row) {
+      if (strcmp(json_string_value(json_object_get(row, "state")), "committed") == 0)
+        reached = json_integer_value(json_object_get(row, "round"));
+    }
+    json_decref(data);
+    if (reached >= (json_int_t)round)
+      return answer_reached(call, reached);
+  }
+  return answer_error(call, EXIT_UNREACHABLE, err_name(ERR_NOT_CONNECTED), "start it with `starling run`",
+                      "%s, and round %" PRIu64 " is not committed", why, round);
+}
+
+/* One look: EXIT_TIMED_OUT means not yet. */
+static int look(struct call *call, const struct config *c, uint64_t round) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  json_t *data = NULL;
+  enum err e = agent_ask(call, c->state_dir, json_pack("{s:s}", "ask", "status"), &data, why);
+  if (e == ERR_NOT_CONNECTED)
+    return judge_history(call, c, round, why);
+  if (e == ERR_TIMED_OUT || e == ERR_STOPPED)
+    return EXIT_TIMED_OUT; /* busy, or still starting */
+  if (e)
+    return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", why);
+  json_int_t reached = json_integer_value(json_at(data, "job.round"));
+  const char *word = json_string_value(json_object_get(data, "word"));
+  bool has_ended = word && strcmp(word, "FINISHED") == 0;
+  json_decref(data);
+  if (reached >= (json_int_t)round)
+    return answer_reached(call, reached);
+  return has_ended ? answer_error(call, EXIT_FAILED, err_name(ERR_FINISHED), NULL,
+                                  "the job ended with round %" JSON_INTEGER_FORMAT, reached)
+                   : EXIT_TIMED_OUT;
+}
+
+int verb_rounds_wait(struct call *call) {
+  static const struct timespec pause = {.tv_nsec = 200 * 1000 * 1000};
+  char why[MAX_REASON_BYTES];
+  uint64_t round;
+  double timeout = 1e18;
+  struct config *c;
+  if (scalar_integer(call->arguments[0], 1, INT64_MAX, &round, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "ROUND: %s", why);
+  if (call->flags[FLAG_TIMEOUT] && scalar_number(call->flags[FLAG_TIMEOUT], 0, 1e9, &timeout, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  int code;
+  double end = now_s() + timeout;
+  while ((code = look(call, c, round)) == EXIT_TIMED_OUT && now_s() < end)
+    nanosleep(&pause, NULL);
+  config_free(c);
+  return code != EXIT_TIMED_OUT ? code
+                                : answer_error(call, code, err_name(ERR_TIMED_OUT), NULL,
+                                               "round %" PRIu64 " was not committed in %g s", round, timeout);
+}

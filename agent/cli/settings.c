@@ -1,0 +1,169 @@
+/* starling config check|show|keys. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/table.h"
+#include "agent/cli/verbs.h"
+#include "agent/key.h"
+#include "crypto/key_text.h"
+#include "models/schema.h"
+
+static const char *const scope_names[] = {[MUST_AGREE] = "must agree", [ANNOUNCED] = "announced", [LOCAL] = "local"};
+
+/* ---- show --------------------------------------------------------------------------------------------------------- */
+
+static void view_show(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"KEY", "path", FORM_TEXT},
+                                          {"VALUE", "value", FORM_TEXT},
+                                          {"ORIGIN", "origin", FORM_TEXT},
+                                          {"SCOPE", "scope", FORM_TEXT}};
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "values"), call->format == FORMAT_TSV,
+              out);
+}
+
+int verb_config_show(struct call *call) {
+  struct config *c;
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  json_t *values = json_array();
+  for (size_t i = 0; i < c->n_values; i++) {
+    const struct config_value *v = &c->values[i];
+    json_array_append_new(values, json_pack("{s:s, s:s, s:s, s:s}", "path", v->path, "value", v->text, "origin",
+                                            v->origin, "scope", scope_names[v->option->scope]));
+  }
+  config_free(c);
+  return answer(call, json_pack("{s:o}", "values", values), view_show);
+}
+
+/* ---- keys --------------------------------------------------------------------------------------------------------- */
+
+static void view_keys(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"KEY", "path", FORM_TEXT},        {"FILE", "file", FORM_TEXT},
+                                          {"TYPE", "type", FORM_TEXT},       {"DEFAULT", "default", FORM_TEXT},
+                                          {"RANGE", "range", FORM_TEXT},     {"SCOPE", "scope", FORM_TEXT},
+                                          {"MEANING", "sentence", FORM_TEXT}};
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "keys"), call->format == FORMAT_TSV,
+              out);
+}
+
+/* "1 to 1000", "error|warning|info|debug" or "". */
+static void write_range(const struct option *o, char out_range[MAX_REASON_BYTES]) {
+  size_t n = 0;
+  out_range[0] = '\0';
+  for (size_t i = 0; o->words && o->words[i]; i++)
+    n += (size_t)snprintf(out_range + n, MAX_REASON_BYTES - n, "%s%s", i ? "|" : "", o->words[i]);
+  if (o->max > o->min)
+    snprintf(out_range, MAX_REASON_BYTES, "%.16g to %.16g", o->min, o->max);
+}
+
+static json_t *key_row(const struct option *o) {
+  static const char *const files[N_OPTION_GROUPS] = {
+      [GROUP_SITE] = "site", [GROUP_PEER] = "site, conf.d", [GROUP_SITE_JOB] = "site", [GROUP_JOB] = "job"};
+  char name[MAX_OPTION_NAME_BYTES], range[MAX_REASON_BYTES];
+  option_name(o, name);
+  write_range(o, range);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "path", name, "file", files[option_group(o)], "type",
+                   o->type->name, "default", o->fallback ? o->fallback : "required", "range", range, "scope",
+                   scope_names[o->scope], "sentence", o->sentence);
+}
+
+int verb_config_keys(struct call *call) {
+  const char *pattern = call->n_arguments ? call->arguments[0] : "";
+  json_t *keys = json_array();
+  for (size_t i = 0; i < n_options; i++) {
+    char name[MAX_OPTION_NAME_BYTES];
+    option_name(&option_table[i], name);
+    if (strstr(name, pattern) || strstr(option_table[i].sentence, pattern))
+      json_array_append_new(keys, key_row(&option_table[i]));
+  }
+  if (json_array_size(keys) == 0) {
+    json_decref(keys);
+    return answer_error(call, EXIT_FAILED, err_name(ERR_NOT_FOUND), "`starling config keys` prints them all",
+                        "no key matches %s", pattern);
+  }
+  return answer(call, json_pack("{s:o}", "keys", keys), view_keys);
+}
+
+/* ---- check -------------------------------------------------------------------------------------------------------- */
+
+/* Where a value stands, for messages. */
+static const char *origin_of(const struct config *c, const char *path) {
+  for (size_t i = 0; i < c->n_values; i++)
+    if (strcmp(c->values[i].path, path) == 0)
+      return c->values[i].origin;
+  return c->path;
+}
+
+/* Data files exist and may be read; what is in them is for the trainer to judge. */
+static enum err check_data_files(const struct config *c, char why[MAX_CONFIG_WHY_BYTES]) {
+  const struct site_job_config *s = &c->jobs[0];
+  const struct {
+    const char *key, *path;
+  } files[] = {{"jobs[].data.train", s->train_path},
+               {"jobs[].data.train_labels", s->train_labels},
+               {"jobs[].data.test", s->test_path},
+               {"jobs[].data.test_labels", s->test_labels},
+               {"jobs[].data.global_test", s->global_test_path},
+               {"jobs[].data.global_test_labels", s->global_test_labels}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (files[i].path && access(files[i].path, R_OK) != 0) {
+      enum err e = err_from_errno(errno);
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s: %s: %s; correct the path", origin_of(c, files[i].key), files[i].key,
+               files[i].path, err_sentence(e));
+      return e;
+    }
+  return ERR_OK;
+}
+
+/* What the job will cost: the models in memory, and the updates of one round. */
+static json_t *forecast(const struct config *c, const struct identity_key *own) {
+  enum {
+    OWN_MODELS = 9
+  }; /* model, gradient, momentum, public copy, its next state; a snapshot and a payload in flight */
+  const struct job_config *job = &c->jobs[0].job;
+  struct schema *schema;
+  char reason[MAX_REASON_BYTES], key[KEY_TEXT_BYTES];
+  if (schema_from_arch(job->arch, job->contract, &schema, reason))
+    return NULL; /* config_load has made the same one */
+  size_t n_parameters = schema_parameters(schema);
+  schema_free(schema);
+  key_text_write(own, key);
+  uint64_t model = codec_bound(CODEC_F32, n_parameters), update = codec_bound(job->codec, n_parameters);
+  return json_pack(
+      "{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job", job->name,
+      "version", (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "peers",
+      (json_int_t)c->n_peers, "memory_bytes", (json_int_t)((OWN_MODELS + c->n_peers) * model), "disk_bytes",
+      (json_int_t)((3 + 2 * (uint64_t)c->keep_last) * model), "round_bytes", (json_int_t)(c->n_peers * update));
+}
+
+static void view_check(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"SITE FILE", "site_file", FORM_TEXT},
+                                          {"JOB", "job", FORM_TEXT},
+                                          {"PARAMETERS", "parameters", FORM_COUNT},
+                                          {"PEERS", "peers", FORM_COUNT},
+                                          {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
+                                          {"ON DISK", "disk_bytes", FORM_BYTES},
+                                          {"EACH WAY A ROUND", "round_bytes", FORM_BYTES}};
+  json_t *rows = json_pack("[O]", data);
+  table_print(columns, sizeof columns / sizeof *columns, rows, call->format == FORMAT_TSV, out);
+  json_decref(rows);
+}
+
+int verb_config_check(struct call *call) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  struct identity *identity = NULL;
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  enum err e = check_data_files(c, why);
+  if (!e)
+    e = key_open(c, &identity, why);
+  int code = e ? answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why)
+               : answer(call, forecast(c, identity_public(identity)), view_check);
+  identity_free(identity);
+  config_free(c);
+  return code;
+}

@@ -1,0 +1,115 @@
+/* starling status [--watch]. */
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/ask.h"
+#include "agent/cli/peer_view.h"
+#include "agent/cli/verbs.h"
+#include "agent/scalar.h"
+
+enum { FLAG_WATCH };
+
+static void print_at(const json_t *data, const char *path, enum column_form form, FILE *out) {
+  value_print(json_at(data, path), form, out);
+}
+
+/* "round 7 of 20, training 34/120, waits for mec-03, closes in 12.0s" */
+static void print_job(const json_t *data, FILE *out) {
+  fputs("job       ", out);
+  print_at(data, "job.name", FORM_TEXT, out);
+  fputs(" v", out);
+  print_at(data, "job.version", FORM_COUNT, out);
+  fputs(", ", out);
+  print_at(data, "job.parameters", FORM_COUNT, out);
+  fputs(" parameters; ", out);
+  print_at(data, "job.phase", FORM_TEXT, out);
+  fputs(" round ", out);
+  print_at(data, "job.round_in_work", FORM_COUNT, out);
+  if (json_integer_value(json_at(data, "job.count"))) {
+    fputs(" of ", out);
+    print_at(data, "job.count", FORM_COUNT, out);
+  }
+  if (json_integer_value(json_at(data, "job.progress_total"))) {
+    fputs(", batch ", out);
+    print_at(data, "job.progress", FORM_COUNT, out);
+    fputc('/', out);
+    print_at(data, "job.progress_total", FORM_COUNT, out);
+  }
+  if (json_array_size(json_at(data, "job.waiting_for"))) {
+    fputs(", waits for ", out);
+    print_at(data, "job.waiting_for", FORM_TEXT, out);
+  }
+  if (json_is_number(json_at(data, "job.closes_in_s"))) {
+    fputs(", closes in ", out);
+    print_at(data, "job.closes_in_s", FORM_DURATION, out);
+  }
+  fputc('\n', out);
+}
+
+/* One line a poll: what TSV has, and what --watch prints where there is no terminal. */
+static void print_overview(const json_t *data, bool is_tsv, FILE *out) {
+  static const struct column columns[] = {
+      {"AGENT", "name", FORM_TEXT},         {"STATE", "word", FORM_TEXT},
+      {"ROUND", "job.round", FORM_COUNT},   {"SUB", "job.sub", FORM_COUNT},
+      {"PHASE", "job.phase", FORM_TEXT},    {"LOSS", "job.train_loss", FORM_LOSS},
+      {"LOCAL", "job.local", FORM_PERCENT}, {"GLOBAL", "job.global", FORM_PERCENT},
+      {"SENT", "sent_bytes", FORM_BYTES},   {"RECEIVED", "received_bytes", FORM_BYTES},
+      {"UP", "uptime_s", FORM_DURATION}};
+  json_t *rows = json_pack("[O]", data);
+  table_print(columns, sizeof columns / sizeof *columns, rows, is_tsv, out);
+  json_decref(rows);
+}
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  print_overview(data, call->format == FORMAT_TSV, out);
+  if (call->format == FORMAT_TSV)
+    return;
+  fputs("why       ", out);
+  print_at(data, "why", FORM_TEXT, out);
+  fputc('\n', out);
+  print_job(data, out);
+  if (json_array_size(json_object_get(data, "peers"))) {
+    fputc('\n', out);
+    peers_print(data, false, out);
+  }
+  if (json_array_size(json_object_get(data, "strangers")))
+    fprintf(out, "\n%zu strangers tried to connect: `starling peer list` shows them\n",
+            json_array_size(json_object_get(data, "strangers")));
+}
+
+static int show(struct call *call, const struct config *c) {
+  int code;
+  json_t *data = agent_need(call, c, json_pack("{s:s}", "ask", "status"), &code);
+  return data ? answer(call, data, view) : code;
+}
+
+/* Again and again, on a terminal in place, until the agent cannot be reached or the reader is gone. */
+static int watch(struct call *call, const struct config *c, double seconds) {
+  bool redraws = call->format == FORMAT_TABLE && isatty(STDOUT_FILENO);
+  struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  for (;;) {
+    if (redraws)
+      fputs("\x1b[H\x1b[2J", stdout);
+    int code = show(call, c);
+    if (code || ferror(stdout))
+      return code;
+    json_array_clear(call->warnings);
+    nanosleep(&pause, NULL);
+  }
+}
+
+int verb_status(struct call *call) {
+  const char *given = call->flags[FLAG_WATCH];
+  char why[MAX_REASON_BYTES];
+  double seconds = 2;
+  struct config *c;
+  if (given && given[0] && scalar_number(given, 0.1, 86400, &seconds, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--watch: %s", why);
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  int code = given ? watch(call, c, seconds) : show(call, c);
+  config_free(c);
+  return code;
+}

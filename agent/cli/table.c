@@ -1,0 +1,162 @@
+#include "agent/cli/table.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cli/answer.h"
+#include "base/must.h"
+
+enum { MAX_COLUMNS = 16 };
+
+const json_t *json_at(const json_t *object, const char *path) {
+  while (object && *path) {
+    char key[MAX_NAME_BYTES];
+    size_t n = strcspn(path, ".");
+    if (n >= sizeof key)
+      return NULL;
+    memcpy(key, path, n);
+    key[n] = '\0';
+    object = json_object_get(object, key);
+    path += n + (path[n] == '.');
+  }
+  return object;
+}
+
+/* ---- one value ---------------------------------------------------------------------------------------------------- */
+
+static void print_bytes(double bytes, FILE *out) {
+  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++)
+    bytes /= 1000;
+  fprintf(out, unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+}
+
+static void print_duration(double seconds, FILE *out) {
+  uint64_t whole = seconds > 0 && seconds < 1e15 ? (uint64_t)seconds : 0;
+  if (seconds < 59.95)
+    fprintf(out, "%.1fs", seconds);
+  else if (whole < 3600)
+    fprintf(out, "%" PRIu64 "m%02" PRIu64 "s", whole / 60, whole % 60);
+  else if (whole < 86400)
+    fprintf(out, "%" PRIu64 "h%02" PRIu64 "m", whole / 3600, whole / 60 % 60);
+  else
+    fprintf(out, "%" PRIu64 "d%02" PRIu64 "h", whole / 86400, whole / 3600 % 24);
+}
+
+/* Lists as "a, b", objects as "name value, …", both "-" when empty. */
+static void print_plain(const json_t *value, FILE *out) {
+  const char *key;
+  json_t *item;
+  size_t i, n = 0;
+  if (json_is_string(value))
+    text_print(json_string_value(value), out);
+  else if (json_is_integer(value))
+    fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+  else if (json_is_real(value))
+    fprintf(out, "%.17g", json_real_value(value));
+  else if (json_is_boolean(value))
+    fputs(json_is_true(value) ? "yes" : "no", out);
+  json_array_foreach(value, i, item) {
+    fputs(n++ ? ", " : "", out);
+    print_plain(item, out);
+  }
+  json_object_foreach((json_t *)(uintptr_t)value, key, item) {
+    fputs(n++ ? ", " : "", out);
+    text_print(key, out);
+    fputc(' ', out);
+    print_plain(item, out);
+  }
+}
+
+static bool is_blank(const json_t *value) {
+  return !value || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+         (json_is_array(value) && json_array_size(value) == 0) ||
+         (json_is_object(value) && json_object_size(value) == 0);
+}
+
+void value_print(const json_t *value, enum column_form form, FILE *out) {
+  double number = json_number_value(value);
+  if (is_blank(value))
+    fputc('-', out);
+  else if (!json_is_number(value) || form == FORM_TEXT || form == FORM_COUNT)
+    print_plain(value, out);
+  else if (form == FORM_LOSS)
+    fprintf(out, "%.4g", number);
+  else if (form == FORM_PERCENT)
+    fprintf(out, "%.1f", 100 * number);
+  else if (form == FORM_BYTES)
+    print_bytes(number, out);
+  else
+    print_duration(number, out);
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------------- */
+
+/* The cell as a string of the heap; NULL: no memory. */
+static char *cell_text(const struct column *column, const json_t *row, bool is_tsv) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  if (!out)
+    return NULL;
+  const json_t *value = json_at(row, column->key);
+  value_print(value, is_tsv ? FORM_TEXT : column->form, out);
+  fclose(out);
+  return text;
+}
+
+/* Columns on a terminal: characters, of which those beyond ASCII are taken as one column each. */
+static size_t width_of(const char *text) {
+  size_t n = 0;
+  for (; *text; text++)
+    n += ((unsigned char)*text & 0xc0) != 0x80;
+  return n;
+}
+
+static void print_cell(const char *text, size_t width, bool is_right, bool is_last, FILE *out) {
+  size_t own = width_of(text);
+  int pad = (int)(width > own ? width - own : 0);
+  fprintf(out, "%*s%s%*s", is_right ? pad : 0, "", text, is_right || is_last ? 0 : pad, "");
+  fputs(is_last ? "\n" : "  ", out);
+}
+
+static void print_cells(const struct column *columns, size_t n_columns, char *const *cells, size_t n_rows, FILE *out) {
+  size_t widths[MAX_COLUMNS] = {0};
+  for (size_t c = 0; c < n_columns; c++) {
+    widths[c] = width_of(columns[c].heading);
+    for (size_t r = 0; r < n_rows; r++) {
+      size_t width = width_of(cells[r * n_columns + c]);
+      widths[c] = width > widths[c] ? width : widths[c];
+    }
+  }
+  for (size_t c = 0; c < n_columns; c++)
+    print_cell(columns[c].heading, widths[c], columns[c].form != FORM_TEXT, c + 1 == n_columns, out);
+  for (size_t i = 0; i < n_rows * n_columns; i++)
+    print_cell(cells[i], widths[i % n_columns], columns[i % n_columns].form != FORM_TEXT, (i + 1) % n_columns == 0,
+               out);
+}
+
+void table_print(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, FILE *out) {
+  size_t n_rows = json_array_size(rows), n_made = 0, i;
+  json_t *row;
+  MUST(n_columns <= MAX_COLUMNS);
+  char **cells = calloc(n_rows * n_columns + 1, sizeof *cells);
+  json_array_foreach(rows, i, row) {
+    for (size_t c = 0; cells && c < n_columns; c++)
+      if ((cells[n_made] = cell_text(&columns[c], row, is_tsv)))
+        n_made++;
+  }
+  if (cells && n_made == n_rows * n_columns && is_tsv)
+    for (i = 0; i < n_made; i++)
+      fprintf(out, "%s%c", cells[i], (i + 1) % n_columns == 0 ? '\n' : '\t');
+  else if (cells && n_made == n_rows * n_columns)
+    print_cells(columns, n_columns, cells, n_rows, out);
+  else
+    fputs("not enough memory\n", out);
+  for (i = 0; i < n_made; i++)
+    free(cells[i]);
+  free(cells);
+}

@@ -1,0 +1,23 @@
+/* The functions of the verb table, one file a noun. Each answers and returns the exit code. */
+#ifndef AGENT_CLI_VERBS_H
+#define AGENT_CLI_VERBS_H
+
+#include "agent/cli/cli.h"
+
+int verb_init(struct call *call);
+int verb_run(struct call *call);
+int verb_status(struct call *call);
+int verb_health(struct call *call);
+int verb_eval(struct call *call);
+int verb_rounds_list(struct call *call);
+int verb_rounds_show(struct call *call);
+int verb_rounds_wait(struct call *call);
+int verb_peer_list(struct call *call);
+int verb_peer_add(struct call *call);
+int verb_key_new(struct call *call);
+int verb_key_show(struct call *call);
+int verb_config_check(struct call *call);
+int verb_config_show(struct call *call);
+int verb_config_keys(struct call *call);
+
+#endif
