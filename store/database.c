@@ -76,12 +76,25 @@ static const struct {
     {SQLITE_AUTH, ERR_PERMISSION},
 };
 
-/* An I/O error that is only a full or read-only disk, met before anything was synced, leaves the database as it was. */
+/* The errno of the write that failed last, of the log or else of the main file. */
+static int write_errno(const struct database *d) {
+  sqlite3_file *log = NULL;
+  int errno_value = 0;
+  sqlite3_file_control(d->sqlite, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log != NULL && log->pMethods != NULL)
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &errno_value);
+  if (errno_value == 0)
+    sqlite3_file_control(d->sqlite, NULL, SQLITE_FCNTL_LAST_ERRNO, &errno_value);
+  return errno_value;
+}
+
+/* A write that met a full or read-only disk happens before anything is synced: the database is as it was. So is the index
+ * of the log, which is rebuilt at need. */
 static enum err io_error(const struct database *d, int result) {
-  enum err cause = files_errno(sqlite3_system_errno(d->sqlite));
-  bool before_sync = result == SQLITE_IOERR_WRITE || result == SQLITE_IOERR_TRUNCATE ||
-                     result == SQLITE_IOERR_SHMOPEN || result == SQLITE_IOERR_SHMSIZE;
-  return before_sync && (cause == ERR_NO_SPACE || cause == ERR_READ_ONLY) ? cause : ERR_IO;
+  if (result == SQLITE_IOERR_SHMSIZE)
+    return ERR_NO_SPACE;
+  enum err cause = result == SQLITE_IOERR_WRITE ? files_errno(write_errno(d)) : ERR_IO;
+  return cause == ERR_NO_SPACE || cause == ERR_READ_ONLY ? cause : ERR_IO;
 }
 
 enum err database_error(const struct database *d, int result) {

@@ -1,0 +1,253 @@
+/* Every write and every sync of a round, and of an opening, fails once: the error is the promised one, what was
+ * acknowledged stays, and the work can be finished. The calls of this program are caught here, SQLite's included. */
+#include <sched.h>
+#include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/unit/store/fixture.h"
+#include "tests/unit/suite.h"
+
+enum call { NO_CALL, CALL_WRITE, CALL_SYNC };
+
+static struct {
+  enum call call;
+  unsigned at, seen; /* the at-th call fails */
+  int errno_value;
+} fault;
+
+static bool fault_strikes(enum call call) {
+  if (call != fault.call || ++fault.seen != fault.at)
+    return false;
+  errno = fault.errno_value;
+  return true;
+}
+
+ssize_t write(int fd, const void *bytes, size_t n_bytes) {
+  return fault_strikes(CALL_WRITE) ? -1 : syscall(SYS_write, fd, bytes, n_bytes);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n_bytes, off_t offset) {
+  return fault_strikes(CALL_WRITE) ? -1 : syscall(SYS_pwrite64, fd, bytes, n_bytes, offset);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t n_bytes, off64_t offset) {
+  return pwrite(fd, bytes, n_bytes, offset);
+}
+
+int fsync(int fd) {
+  return fault_strikes(CALL_SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int fdatasync(int fd) {
+  return fault_strikes(CALL_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+static const struct failure {
+  enum call call;
+  int errno_value;
+  enum err expected;
+  bool at_opening; /* tried there too */
+} failures[] = {
+    {CALL_WRITE, ENOSPC, ERR_NO_SPACE, true},  {CALL_WRITE, EDQUOT, ERR_NO_SPACE, false},
+    {CALL_WRITE, EFBIG, ERR_NO_SPACE, false},  {CALL_WRITE, EIO, ERR_IO, true},
+    {CALL_WRITE, EROFS, ERR_READ_ONLY, false}, {CALL_SYNC, EIO, ERR_IO, true},
+    {CALL_SYNC, ENOSPC, ERR_IO, false}, /* after a sync nothing is known, whatever the reason */
+};
+
+enum { N_FAILURES = sizeof failures / sizeof *failures };
+
+static void fault_arm(const struct failure *f, unsigned at) {
+  fault.call = f->call;
+  fault.errno_value = f->errno_value;
+  fault.at = at;
+  fault.seen = 0;
+}
+
+/* Whether the fault struck. */
+static bool fault_disarm(void) {
+  bool struck = fault.seen >= fault.at;
+  fault.call = NO_CALL;
+  return struck;
+}
+
+static enum err round_three(struct store *s, uint64_t sequence) {
+  enum err e = round_publish(s, 3, sequence);
+  return e == ERR_OK ? round_commit(s, 3) : e;
+}
+
+/* What a restart does with round 3. */
+static void round_three_resumed(struct store *s, bool was_published) {
+  struct store_resume r = resume_at(s);
+  ck_assert(!r.fell_back);
+  ck_assert_uint_ge(r.committed.round, 2);
+  ck_assert(!was_published || r.at == RESUME_PUBLISHED || r.committed.round == 3);
+  if (r.at == RESUME_PUBLISHED)
+    ck_assert_int_eq(round_commit(s, 3), ERR_OK);
+  else if (r.committed.round == 2)
+    ck_assert_int_eq(round_three(s, r.sequence + 1), ERR_OK);
+  ck_assert_uint_eq(resume_at(s).committed.round, 3);
+}
+
+/* false when a round has fewer such calls. */
+static bool fail_once(const struct failure *failure, unsigned at) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 2);
+  fault_arm(failure, at);
+  enum err published = round_publish(s, 3, 3);
+  enum err e = published == ERR_OK ? round_commit(s, 3) : published;
+  bool struck = fault_disarm();
+  if (!struck) {
+    ck_assert_int_eq(e, ERR_OK);
+  } else if (failure->expected != ERR_IO) {
+    ck_assert_msg(e == failure->expected, "call %d, errno %d, at %u: %s", (int)failure->call, failure->errno_value, at,
+                  err_name(e));
+    ck_assert_int_ne(access(fixture_path(&f, "files/new"), F_OK), 0);
+    ck_assert_int_eq(round_three(s, 3), ERR_OK); /* publishing the same again is fine */
+  } else {
+    ck_assert_int_eq(e, ERR_IO);
+    ck_assert_int_eq(round_three(s, 3), ERR_IO); /* never tried again */
+    ck_assert_int_eq(store_event(s, 1, "X", NULL, NULL), ERR_IO);
+    store_close(s);
+    s = fixture_open(&f);
+    round_three_resumed(s, published == ERR_OK);
+  }
+  ck_assert_uint_eq(resume_at(s).committed.round, 3);
+  store_close(s);
+  fixture_free(&f);
+  return struck;
+}
+
+START_TEST(every_call_of_a_round_fails_once) {
+  for (size_t i = 0; i < N_FAILURES; i++) {
+    unsigned at = 1;
+    while (fail_once(&failures[i], at))
+      at++;
+    ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 7 : 10); /* files, folder, log: all were met */
+  }
+}
+END_TEST
+
+/* A first start (last = 0) or the start after a few rounds. */
+static bool fail_opening_once(const struct failure *failure, unsigned at, uint64_t last) {
+  struct fixture f = fixture_new();
+  if (last > 0) {
+    struct store *s = fixture_open(&f);
+    rounds_run(s, 1, last);
+    store_close(s);
+  }
+  struct store *s = NULL;
+  fault_arm(failure, at);
+  enum err e = fixture_try(&f, 7, &s);
+  bool struck = fault_disarm();
+  if (e != ERR_OK) {
+    ck_assert_ptr_null(s);
+    ck_assert_msg(e == ERR_IO || e == failure->expected || e == err_from_errno(failure->errno_value) ||
+                      (e == ERR_NO_SPACE && failure->call == CALL_WRITE), /* SQLite keeps no errno of its index */
+                  "%s", err_name(e));
+    ck_assert_str_ne(f.why, "");
+    s = fixture_open(&f);
+  }
+  ck_assert_uint_eq(resume_at(s).committed.round, last);
+  rounds_run(s, last + 1, last + 1);
+  store_close(s);
+  fixture_free(&f);
+  return struck;
+}
+
+START_TEST(every_call_of_an_opening_fails_once) {
+  for (size_t i = 0; i < N_FAILURES; i++)
+    for (uint64_t last = 0; failures[i].at_opening && last <= 2; last += 2)
+      for (unsigned at = 1; fail_opening_once(&failures[i], at, last); at++)
+        ;
+}
+END_TEST
+
+/* ---- a real small disk, for those who may mount one */
+
+static void fill_up(const struct fixture *f) {
+  static uint8_t zeros[4096];
+  int fd = open(fixture_path(f, "ballast"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  while (write(fd, zeros, sizeof zeros) > 0)
+    ;
+  close(fd);
+}
+
+static int full_disk(struct fixture *f) {
+  struct store *s = fixture_open(f);
+  rounds_run(s, 1, 2);
+  fill_up(f);
+  enum err e = ERR_OK;
+  uint64_t r = 3; /* the log's file may have room for some */
+  while (r < 100 && (e = round_publish(s, r, r)) == ERR_OK && (e = round_commit(s, r)) == ERR_OK)
+    r++;
+  ck_assert_int_eq(e, ERR_NO_SPACE);
+  ck_assert_uint_ge(resume_at(s).committed.round, r - 1);
+  ck_assert_int_ne(round_publish(s, 1000, 1000), ERR_OK); /* still full, still alive */
+  ck_assert_int_eq(unlink(fixture_path(f, "ballast")), 0);
+  ck_assert_int_eq(round_publish(s, r, r), ERR_OK);
+  ck_assert_int_eq(round_commit(s, r), ERR_OK);
+  fill_up(f);
+  store_close(s);
+  s = NULL;
+  e = fixture_try(f, 7, &s); /* SQLite may not even open there */
+  ck_assert(e == ERR_OK || e == ERR_NO_SPACE);
+  store_close(s);
+  ck_assert_int_eq(unlink(fixture_path(f, "ballast")), 0);
+  s = fixture_open(f);
+  ck_assert_uint_eq(resume_at(s).committed.round, r);
+  store_close(s);
+  return 0;
+}
+
+static int read_only_disk(struct fixture *f) {
+  struct store *s = fixture_open(f);
+  rounds_run(s, 1, 2);
+  store_close(s);
+  s = NULL;
+  ck_assert_int_eq(mount("tmpfs", f->state, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+  ck_assert_int_eq(fixture_try(f, 7, &s), ERR_READ_ONLY);
+  ck_assert_int_eq(store_open_read_only(f->state, &lanes, &s, f->why), ERR_OK);
+  ck_assert_uint_eq(resume_at(s).committed.round, 2);
+  store_close(s);
+  return 0;
+}
+
+/* Runs a check on a small disk of its own, in a mount namespace of its own, or says why not. */
+static void on_small_disk(const char *name, int (*check)(struct fixture *f)) {
+  enum { CANNOT_MOUNT = 77 };
+  struct fixture f = fixture_new();
+  ck_assert_int_eq(mkdir(f.state, 0700), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", f.state, "tmpfs", 0, "size=1m") != 0)
+      _exit(CANNOT_MOUNT);
+    _exit(check(&f));
+  }
+  int status;
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert(WIFEXITED(status));
+  if (WEXITSTATUS(status) == CANNOT_MOUNT)
+    printf("%s ... skipped: it needs the right to mount a file system\n", name);
+  else
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+  fixture_free(&f);
+}
+
+START_TEST(a_full_disk_halts_and_heals) {
+  on_small_disk("a_full_disk_halts_and_heals", full_disk);
+}
+END_TEST
+
+START_TEST(a_read_only_disk_is_said_and_can_be_read) {
+  on_small_disk("a_read_only_disk_is_said_and_can_be_read", read_only_disk);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_an_opening_fails_once,
+                   a_full_disk_halts_and_heals, a_read_only_disk_is_said_and_can_be_read);
+}

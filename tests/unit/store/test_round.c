@@ -1,0 +1,517 @@
+/* Publishing, committing, where a restart begins, what is kept. */
+#include <dirent.h>
+#include <math.h>
+
+#include "tests/unit/store/fixture.h"
+#include "tests/unit/suite.h"
+
+static unsigned files_count(const struct fixture *f) {
+  unsigned n = 0;
+  DIR *entries = opendir(fixture_path(f, "files"));
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
+    n += entry->d_name[0] != '.';
+  closedir(entries);
+  return n;
+}
+
+START_TEST(a_fresh_store_resumes_from_nothing) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct store_resume r = resume_at(s);
+  ck_assert_int_eq(r.at, RESUME_FRESH);
+  ck_assert_uint_eq(r.sequence, 0);
+  ck_assert(digest_is_zero(&r.half) && digest_is_zero(&r.model) && digest_is_zero(&r.chain));
+  ck_assert(!r.fell_back);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(published_resumes_into_gathering_with_the_same_bytes) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 1);
+  ck_assert_int_eq(round_publish(s, 2, 2), ERR_OK);
+  uint64_t epoch = store_boot_epoch(s);
+  store_close(s);
+  s = fixture_open(&f);
+  struct round_bytes b = round_bytes((struct round_label){.round = 2});
+  struct store_resume r = resume_at(s);
+  struct digest half = digest_bytes(b.half, sizeof b.half);
+  ck_assert_int_eq(r.at, RESUME_PUBLISHED);
+  ck_assert_uint_eq(r.published.round, 2);
+  ck_assert_uint_eq(r.committed.round, 1);
+  ck_assert_uint_eq(r.sequence, 2);
+  ck_assert_uint_eq(r.sequence_epoch, epoch);
+  ck_assert_uint_eq(r.chain.bytes[0], 2);
+  ck_assert(digest_equal(&r.half, &half));
+  ck_assert(digest_is_zero(&r.model));
+
+  struct store_outbox_entry entries[KEEP_PAYLOADS];
+  size_t n, n_bytes;
+  uint8_t *bytes;
+  ck_assert_int_eq(store_outbox(s, &job_one, entries, KEEP_PAYLOADS, &n), ERR_OK);
+  ck_assert_uint_eq(n, 2);
+  ck_assert_uint_eq(entries[0].sequence, 2);
+  ck_assert_uint_eq(entries[0].boot_epoch, epoch);
+  ck_assert_uint_eq(entries[0].n_manifest, sizeof b.manifest);
+  ck_assert_mem_eq(entries[0].manifest, b.manifest, sizeof b.manifest);
+  ck_assert(entries[0].has_copy && entries[0].copy_offset == 100 && entries[0].n_copy == 1000);
+  ck_assert_mem_eq(entries[0].copy_manifest, b.copy_manifest, sizeof b.copy_manifest);
+  ck_assert_int_eq(store_file_load(s, &entries[0].payload, ROUND_BYTES, &bytes, &n_bytes), ERR_OK);
+  ck_assert_uint_eq(n_bytes, ROUND_BYTES);
+  ck_assert_mem_eq(bytes, b.payload, ROUND_BYTES);
+  free(bytes);
+  ck_assert_int_eq(store_file_load(s, &entries[0].payload, ROUND_BYTES - 1, &bytes, &n_bytes), ERR_LIMIT);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(committed_resumes_with_model_and_the_half_of_its_round) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 4);
+  store_close(s);
+  s = fixture_open(&f);
+  struct round_bytes b = round_bytes((struct round_label){.round = 4});
+  struct digest half = digest_bytes(b.half, sizeof b.half), model = digest_bytes(b.model, sizeof b.model);
+  struct store_resume r = resume_at(s);
+  ck_assert_int_eq(r.at, RESUME_COMMITTED);
+  ck_assert_uint_eq(r.committed.round, 4);
+  ck_assert(digest_equal(&r.half, &half) && digest_equal(&r.model, &model));
+  ck_assert(!r.fell_back);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(a_publication_follows_or_is_refused) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct round_label label = {.round = 2};
+  struct round_bytes b = round_bytes(label);
+  rounds_run(s, 1, 1);
+  struct store_publication p = publication(s, &b, label, 2);
+
+  p.sequence = 1; /* used */
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.sequence = 0;
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.sequence = 2;
+  p.label.round = 0; /* before the last committed one */
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.label.round = (uint64_t)INT64_MAX + 1;
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.label = label;
+  p.boot_epoch++;
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.boot_epoch--;
+  p.n_copy = ROUND_BYTES; /* with its offset beyond the half */
+  ck_assert_int_eq(store_publish(s, &p), ERR_RANGE);
+  p.n_copy = 1000;
+  p.n_manifest = STORE_MANIFEST_MAX_BYTES + 1;
+  ck_assert_int_eq(store_publish(s, &p), ERR_LIMIT);
+  p.n_manifest = sizeof b.manifest;
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK); /* the same again */
+  b.payload[5] ^= 1;
+  ck_assert_int_eq(store_publish(s, &p), ERR_EXISTS);
+  b.payload[5] ^= 1;
+  p.sequence = 3;
+  ck_assert_int_eq(store_publish(s, &p), ERR_EXISTS);
+  p.sequence = 2;
+  b.manifest[0] ^= 1;
+  ck_assert_int_eq(store_publish(s, &p), ERR_EXISTS);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(a_commitment_follows_a_publication_or_is_refused) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  ck_assert_int_eq(round_commit(s, 1), ERR_NOT_FOUND);
+  ck_assert_int_eq(resume_at(s).at, RESUME_FRESH);
+  ck_assert_int_eq(round_publish(s, 1, 1), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 1), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 1), ERR_OK); /* the same again */
+  struct round_label label = {.round = 1};
+  struct round_bytes b = round_bytes(label);
+  struct store_commitment c = commitment(&b, label);
+  b.model[0] ^= 1;
+  ck_assert_int_eq(store_commit(s, &c), ERR_EXISTS);
+  c.label.round = 0;
+  ck_assert_int_eq(store_commit(s, &c), ERR_RANGE);
+  c.label.round = UINT64_MAX;
+  ck_assert_int_eq(store_commit(s, &c), ERR_RANGE);
+  ck_assert_int_eq(round_publish(s, 1, 2), ERR_EXISTS);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(a_jump_brings_its_own_half) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 2);
+  struct round_label label = {.round = 9};
+  struct round_bytes b = round_bytes(label);
+  struct store_commitment c = commitment(&b, label);
+  c.outcome = ROUND_JUMPED;
+  c.own_half = b.half;
+  c.n_own_half = sizeof b.half;
+  ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+  struct store_resume r = resume_at(s);
+  struct digest half = digest_bytes(b.half, sizeof b.half);
+  ck_assert_int_eq(r.at, RESUME_COMMITTED);
+  ck_assert_uint_eq(r.committed.round, 9);
+  ck_assert_uint_eq(r.sequence, 2);
+  ck_assert(digest_equal(&r.half, &half));
+  ck_assert_int_eq(round_publish(s, 9, 3), ERR_RANGE);
+  ck_assert_int_eq(round_publish(s, 10, 3), ERR_OK);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(sub_rounds_stand_between_numbers) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 1);
+  for (uint32_t sub = 1; sub <= 2; sub++) {
+    struct round_label label = {.round = 1, .sub = sub};
+    struct round_bytes b = round_bytes(label);
+    struct store_publication p = publication(s, &b, label, 1 + sub);
+    struct store_commitment c = commitment(&b, label);
+    c.outcome = ROUND_SHORT;
+    ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+    ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+  }
+  struct store_resume r = resume_at(s);
+  ck_assert_uint_eq(r.committed.round, 1);
+  ck_assert_uint_eq(r.committed.sub, 2);
+  ck_assert_int_eq(round_publish(s, 2, 4), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 2), ERR_OK);
+  ck_assert_uint_eq(resume_at(s).committed.sub, 0);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(kind_none_is_trained_again) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct round_label label = {.round = 1};
+  struct round_bytes b = round_bytes(label);
+  struct store_publication p = publication(s, &b, label, 1);
+  p.payload = p.half = p.copy_manifest = NULL;
+  p.n_payload = p.n_half = p.n_copy_manifest = 0;
+  p.copy_offset = p.n_copy = 0;
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  ck_assert_uint_eq(files_count(&f), 0);
+  struct store_outbox_entry entry;
+  size_t n;
+  ck_assert_int_eq(store_outbox(s, &job_one, &entry, 1, &n), ERR_OK);
+  ck_assert(n == 1 && !entry.has_payload && !entry.has_copy);
+  store_close(s);
+  s = fixture_open(&f);
+  struct store_resume r = resume_at(s);
+  ck_assert_int_eq(r.at, RESUME_FRESH);
+  ck_assert_uint_eq(r.sequence, 1);
+  ck_assert_int_eq(round_publish(s, 1, 2), ERR_OK); /* a new epoch, so the label is free */
+  ck_assert_int_eq(round_commit(s, 1), ERR_OK);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(the_newest_are_kept_and_the_rest_removed) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 20);
+  struct store_outbox_entry entries[32];
+  size_t n;
+  ck_assert_int_eq(store_outbox(s, &job_one, entries, 32, &n), ERR_OK);
+  ck_assert_uint_eq(n, KEEP_PAYLOADS);
+  for (size_t i = 0; i < n; i++) {
+    int fd;
+    uint64_t n_bytes;
+    ck_assert_uint_eq(entries[i].sequence, 20 - i);
+    ck_assert_int_eq(entries[i].has_copy, i < 3);
+    ck_assert_int_eq(store_file_open(s, &entries[i].payload, &fd, &n_bytes), ERR_OK);
+    ck_assert_uint_eq(n_bytes, ROUND_BYTES);
+    close(fd);
+  }
+  ck_assert_uint_eq(files_count(&f), KEEP_PAYLOADS + 3 + 3); /* payloads, halves, models */
+
+  struct round_bytes b = round_bytes((struct round_label){.round = 12});
+  struct digest gone = digest_bytes(b.payload, sizeof b.payload);
+  int fd;
+  uint64_t n_bytes;
+  ck_assert_int_eq(store_file_open(s, &gone, &fd, &n_bytes), ERR_NOT_FOUND);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(an_open_descriptor_outlives_the_name) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 1);
+  struct store_outbox_entry entry;
+  size_t n;
+  int fd;
+  uint64_t n_bytes;
+  uint8_t bytes[ROUND_BYTES];
+  ck_assert_int_eq(store_outbox(s, &job_one, &entry, 1, &n), ERR_OK);
+  ck_assert_int_eq(store_file_open(s, &entry.payload, &fd, &n_bytes), ERR_OK);
+  rounds_run(s, 2, 12);
+  struct round_bytes b = round_bytes((struct round_label){.round = 1});
+  ck_assert_int_eq(pread(fd, bytes, sizeof bytes, 0), ROUND_BYTES);
+  ck_assert_mem_eq(bytes, b.payload, sizeof bytes);
+  close(fd);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(orphans_are_removed_at_opening) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 1);
+  unsigned n = files_count(&f);
+  struct digest orphan = {{0xab}};
+  store_close(s);
+  file_write(digest_path(&f, &orphan), "x", 1);
+  file_write(fixture_path(&f, "files/new"), "y", 1);
+  s = fixture_open(&f);
+  ck_assert_uint_eq(files_count(&f), n);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(a_damaged_file_under_a_right_name_is_written_anew) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct round_label label = {.round = 1};
+  struct round_bytes b = round_bytes(label);
+  struct digest payload = digest_bytes(b.payload, sizeof b.payload);
+  file_write(digest_path(&f, &payload), b.half, sizeof b.half);
+  struct store_publication p = publication(s, &b, label, 1);
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  uint8_t *bytes;
+  size_t n_bytes;
+  ck_assert_int_eq(store_file_load(s, &payload, ROUND_BYTES, &bytes, &n_bytes), ERR_OK);
+  ck_assert_mem_eq(bytes, b.payload, sizeof b.payload);
+  free(bytes);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+/* What a restart does when files of the newest round are damaged: from which step it goes on. */
+static const struct damage {
+  bool publish_next, half, model, payload; /* what is published after round 5; what of the newest is damaged */
+  enum resume_at at;
+  uint64_t committed, published;
+} damages[] = {
+    {false, false, true, false, RESUME_PUBLISHED, 4, 5}, /* the merged model: gather again with the half-step */
+    {false, true, false, false, RESUME_COMMITTED, 4, 0}, /* what it rests on too */
+    {true, true, false, false, RESUME_COMMITTED, 5, 0},  /* the half-step in work */
+    {true, false, false, true, RESUME_COMMITTED, 5, 0},  /* the same bytes cannot be sent again */
+};
+
+static void damage_and_restart(const struct damage *d) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 5);
+  uint64_t newest = d->publish_next ? 6 : 5;
+  if (d->publish_next)
+    ck_assert_int_eq(round_publish(s, 6, 6), ERR_OK);
+  store_close(s);
+  struct round_bytes b = round_bytes((struct round_label){.round = newest});
+  const struct {
+    bool damaged;
+    struct digest name;
+  } files[] = {
+      {d->half, digest_bytes(b.half, sizeof b.half)},
+      {d->model, digest_bytes(b.model, sizeof b.model)},
+      {d->payload, digest_bytes(b.payload, sizeof b.payload)},
+  };
+  for (size_t i = 0; i < 3; i++)
+    if (files[i].damaged)
+      file_damage(&f, &files[i].name);
+
+  struct store *reader = NULL; /* sees the same and changes nothing */
+  ck_assert_int_eq(store_open_read_only(f.state, &lanes, &reader, f.why), ERR_OK);
+  ck_assert(resume_at(reader).fell_back);
+  store_close(reader);
+
+  s = fixture_open(&f);
+  struct store_resume r = resume_at(s);
+  ck_assert(r.fell_back);
+  ck_assert_int_eq(r.at, d->at);
+  ck_assert_uint_eq(r.committed.round, d->committed);
+  ck_assert_uint_eq(r.published.round, d->published);
+  ck_assert_uint_eq(r.sequence, newest);
+  ck_assert(!resume_at(s).fell_back); /* settled */
+  if (d->at == RESUME_COMMITTED)      /* the lost round is learnt again, under the next sequence */
+    ck_assert_int_eq(round_publish(s, r.committed.round + 1, newest + 1), ERR_OK);
+  ck_assert_int_eq(round_commit(s, r.committed.round + 1), ERR_OK);
+  ck_assert_uint_eq(resume_at(s).committed.round, r.committed.round + 1);
+  store_close(s);
+  fixture_free(&f);
+}
+
+START_TEST(a_damaged_file_falls_back_and_says_so) {
+  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++)
+    damage_and_restart(&damages[i]);
+}
+END_TEST
+
+START_TEST(nothing_whole_is_corrupt) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 5);
+  for (uint64_t r = 3; r <= 5; r++) {
+    struct round_bytes b = round_bytes((struct round_label){.round = r});
+    struct digest half = digest_bytes(b.half, sizeof b.half);
+    file_damage(&f, &half);
+  }
+  struct store_resume r;
+  ck_assert_int_eq(store_resume(s, &job_one, &r, f.why), ERR_CORRUPT);
+  ck_assert_ptr_nonnull(strstr(f.why, "backup"));
+  struct store_round rounds[8];
+  size_t n;
+  ck_assert_int_eq(store_rounds(s, &job_one, 0, rounds, 8, &n), ERR_OK); /* nothing was forgotten */
+  ck_assert_uint_eq(n, 5);
+  ck_assert(rounds[4].committed);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(contributions_and_positions_come_back) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct round_label label = {.round = 1};
+  struct round_bytes b = round_bytes(label);
+  struct store_contribution rows[] = {
+      {.origin = {2}, .name = "mec-02", .reason = ERR_LATE, .weight = 0, .arrival_ms = -1},
+      {.origin = {1},
+       .name = "mec-01",
+       .reason = ERR_OK,
+       .clipped = true,
+       .lag = 2,
+       .weight = 0.25,
+       .boot_epoch = UINT64_MAX,
+       .sequence = UINT64_MAX - 1,
+       .n_bytes = 4096,
+       .arrival_ms = 310},
+  };
+  struct store_commitment c = commitment(&b, label);
+  c.contributions = rows;
+  c.n_contributions = 2;
+  c.metrics =
+      (struct store_metrics){.has_global = true, .global_loss = 0.4, .global_headline = 0.83, .global_macro_f1 = 0.8};
+  ck_assert_int_eq(round_publish(s, 1, 1), ERR_OK);
+  ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+
+  struct store_contribution back[4];
+  size_t n;
+  ck_assert_int_eq(store_contributions(s, &job_one, label, back, 4, &n), ERR_OK);
+  ck_assert_uint_eq(n, 2);
+  ck_assert_str_eq(back[0].name, "mec-01");
+  ck_assert(back[0].reason == ERR_OK && back[0].clipped && back[0].lag == 2 && back[0].n_bytes == 4096);
+  ck_assert(back[0].weight == 0.25 && back[0].arrival_ms == 310);
+  ck_assert(back[0].boot_epoch == UINT64_MAX && back[0].sequence == UINT64_MAX - 1);
+  ck_assert(back[1].reason == ERR_LATE && back[1].arrival_ms == -1 && !back[1].clipped);
+
+  struct store_round round;
+  ck_assert_int_eq(store_rounds(s, &job_one, 1, &round, 1, &n), ERR_OK);
+  ck_assert(n == 1 && round.committed && round.outcome == ROUND_MERGED && !round.interrupted);
+  ck_assert(round.n_merged == 1 && round.n_expected == 2 && round.n_samples == 640 && round.sequence == 1);
+  ck_assert(round.train_loss == 0.5 && round.train_seconds == 1.5 && round.seconds == 2.5);
+  ck_assert(round.sent_bytes == 11 && round.received_bytes == 22 && round.committed_unix_s > 0);
+  ck_assert(!round.metrics.has_local && round.metrics.local_loss == 0);
+  ck_assert(round.metrics.has_global && round.metrics.global_headline == 0.83);
+
+  uint64_t epoch, sequence;
+  ck_assert_int_eq(store_position(s, &job_one, rows[1].origin, &epoch, &sequence), ERR_OK);
+  ck_assert(epoch == UINT64_MAX && sequence == UINT64_MAX - 1);
+  ck_assert_int_eq(store_position(s, &job_one, rows[0].origin, &epoch, &sequence), ERR_OK);
+  ck_assert(epoch == 0 && sequence == 0);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(positions_only_rise) {
+  static const struct {
+    uint64_t epoch, sequence, then_epoch, then_sequence;
+  } steps[] = {
+      {5, 10, 5, 10}, {5, 9, 5, 10}, {4, 99, 5, 10}, {1ULL << 63, 1, 1ULL << 63, 1}, {6, 11, 1ULL << 63, 1},
+  };
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  for (uint64_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    struct round_label label = {.round = i + 1};
+    struct round_bytes b = round_bytes(label);
+    struct store_contribution row = {
+        .origin = {1}, .name = "a", .boot_epoch = steps[i].epoch, .sequence = steps[i].sequence};
+    struct store_commitment c = commitment(&b, label);
+    c.contributions = &row;
+    c.n_contributions = 1;
+    ck_assert_int_eq(round_publish(s, i + 1, i + 1), ERR_OK);
+    ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+    uint64_t epoch, sequence;
+    ck_assert_int_eq(store_position(s, &job_one, row.origin, &epoch, &sequence), ERR_OK);
+    ck_assert_uint_eq(epoch, steps[i].then_epoch);
+    ck_assert_uint_eq(sequence, steps[i].then_sequence);
+  }
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(rounds_are_read_page_by_page) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 10);
+  ck_assert_int_eq(round_publish(s, 11, 11), ERR_OK);
+  store_close(s);
+  s = fixture_open(&f);
+  struct store_round rounds[4];
+  size_t n;
+  ck_assert_int_eq(store_rounds(s, &job_one, 0, rounds, 4, &n), ERR_OK);
+  ck_assert_uint_eq(n, 4);
+  for (size_t i = 0; i < 4; i++)
+    ck_assert_uint_eq(rounds[i].label.round, 8 + i);
+  ck_assert(!rounds[3].committed && rounds[3].interrupted && isnan(rounds[3].seconds));
+  ck_assert(rounds[2].committed && !rounds[2].interrupted);
+  ck_assert_int_eq(store_rounds(s, &job_one, 2, rounds, 4, &n), ERR_OK);
+  ck_assert(n == 4 && rounds[0].label.round == 2 && rounds[3].label.round == 5);
+  ck_assert_int_eq(store_rounds(s, &job_one, 12, rounds, 4, &n), ERR_OK);
+  ck_assert_uint_eq(n, 0);
+  struct digest other = {{9}}, jobs[2];
+  ck_assert_int_eq(store_rounds(s, &other, 0, rounds, 4, &n), ERR_OK);
+  ck_assert_uint_eq(n, 0);
+  ck_assert_int_eq(store_jobs(s, jobs, 2, &n), ERR_OK);
+  ck_assert(n == 1 && digest_equal(&jobs[0], &job_one));
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("round", a_fresh_store_resumes_from_nothing, published_resumes_into_gathering_with_the_same_bytes,
+                   committed_resumes_with_model_and_the_half_of_its_round, a_publication_follows_or_is_refused,
+                   a_commitment_follows_a_publication_or_is_refused, a_jump_brings_its_own_half,
+                   sub_rounds_stand_between_numbers, kind_none_is_trained_again,
+                   the_newest_are_kept_and_the_rest_removed, an_open_descriptor_outlives_the_name,
+                   orphans_are_removed_at_opening, a_damaged_file_under_a_right_name_is_written_anew,
+                   a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
+                   contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page);
+}
