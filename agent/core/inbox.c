@@ -1,0 +1,260 @@
+#include "agent/core/inbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+
+int position_compare(const struct position *a, const struct position *b) {
+  if (a->boot_epoch != b->boot_epoch)
+    return a->boot_epoch < b->boot_epoch ? -1 : 1;
+  return (a->sequence > b->sequence) - (a->sequence < b->sequence);
+}
+
+struct chain_place link_place(const struct manifest *m) {
+  bool is_link = m->kind == MANIFEST_DIFFERENCE;
+  struct digest chain = is_link ? chain_next(&m->chain, &m->payload_root) : m->chain;
+  return (struct chain_place){.position = {m->boot_epoch, m->sequence, chain},
+                              .round = m->round,
+                              .sub = m->sub,
+                              .samples = m->samples,
+                              .degree = m->degree};
+}
+
+void inbox_init(struct inbox *in, size_t peer, size_t link_bytes, size_t full_bytes) {
+  *in = (struct inbox){.peer = peer, .link_bytes = link_bytes, .full_bytes = full_bytes, .needs_full = true};
+}
+
+static void queue_clear(struct inbox *in) {
+  for (size_t i = 0; i < in->n_queue; i++)
+    free(in->queue[i].payload);
+  in->n_queue = 0;
+}
+
+void inbox_done(struct inbox *in) {
+  queue_clear(in);
+}
+
+void inbox_newest(struct inbox *in, const struct position *newest) {
+  if (position_compare(newest, &in->newest) > 0)
+    in->newest = *newest;
+}
+
+bool inbox_has_copy(const struct inbox *in) {
+  return in->held.position.sequence > 0 && !in->needs_full;
+}
+
+bool inbox_is_current(const struct inbox *in) {
+  bool is_silent = in->newest.sequence == 0;
+  return is_silent || (inbox_has_copy(in) && position_compare(&in->held.position, &in->newest) >= 0);
+}
+
+/* ---- manifests ---------------------------------------------------------------------------------------------------- */
+
+static bool is_equivocation(struct inbox *in, const struct manifest *m) {
+  size_t n = in->n_remembered < N_REMEMBERED ? in->n_remembered : N_REMEMBERED;
+  for (size_t i = 0; i < n; i++)
+    if (in->remembered[i].boot_epoch == m->boot_epoch && in->remembered[i].sequence == m->sequence &&
+        in->remembered[i].kind == m->kind)
+      return !digest_equal(&in->remembered[i].root, &m->payload_root);
+  size_t at = in->n_remembered++ % N_REMEMBERED;
+  in->remembered[at].boot_epoch = m->boot_epoch;
+  in->remembered[at].sequence = m->sequence;
+  in->remembered[at].kind = m->kind;
+  in->remembered[at].root = m->payload_root;
+  return false;
+}
+
+static void offer_drop(struct inbox *in, size_t n) {
+  memmove(in->offers, in->offers + n, (in->n_offers - n) * sizeof *in->offers);
+  in->n_offers -= n;
+}
+
+/* Keeps an offer in order. A full copy makes everything up to it needless; when the list is full the far end is forgotten:
+ * it can be asked for again. */
+static void offer_put(struct inbox *in, const struct manifest *m) {
+  size_t at = 0;
+  while (at < in->n_offers && manifest_compare_position(&in->offers[at], m) < 0)
+    at++;
+  bool is_known = at < in->n_offers && manifest_compare_position(&in->offers[at], m) == 0;
+  if (m->kind == MANIFEST_FULL) {
+    offer_drop(in, at + is_known);
+    at = 0;
+  } else if (is_known || at == KEEP_PAYLOADS) {
+    return;
+  }
+  if (in->n_offers == KEEP_PAYLOADS)
+    in->n_offers--;
+  memmove(in->offers + at + 1, in->offers + at, (in->n_offers - at) * sizeof *in->offers);
+  in->offers[at] = *m;
+  in->n_offers++;
+}
+
+static bool is_next(const struct inbox *in, const struct manifest *m) {
+  return !in->needs_full && m->kind != MANIFEST_FULL && m->sequence == in->held.position.sequence + 1;
+}
+
+static bool continues(const struct inbox *in, const struct manifest *m) {
+  return is_next(in, m) && digest_equal(&m->chain, &in->held.position.chain);
+}
+
+static void take_none(struct inbox *in, const struct manifest *m) {
+  in->held.position.boot_epoch = m->boot_epoch;
+  in->held.position.sequence = m->sequence;
+  in->none_round = m->round;
+}
+
+/* Above what is held: every link, and a full copy that starts a chain. Where a full copy is needed, any at or above it,
+ * seen from the last payload: kinds none that followed moved the sequence but not the copy. */
+static bool is_wanted(const struct inbox *in, const struct manifest *m) {
+  struct chain_place place = link_place(m);
+  int order = position_compare(&place.position, &in->held.position);
+  if (m->kind != MANIFEST_FULL)
+    return order > 0;
+  if (in->needs_full)
+    return order >= 0 || digest_equal(&m->chain, &in->held.position.chain);
+  struct digest start = chain_start(&m->payload_root);
+  return order > 0 && digest_equal(&m->chain, &start);
+}
+
+/* Drops offers that are no longer wanted and takes those that need no payload; what then stands first is next. */
+static void offers_settle(struct inbox *in) {
+  while (in->n_offers > 0) {
+    const struct manifest *m = &in->offers[0];
+    if (m->kind == MANIFEST_NONE && continues(in, m))
+      take_none(in, m);
+    else if (is_wanted(in, m))
+      return;
+    offer_drop(in, 1);
+  }
+}
+
+enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
+  if (is_equivocation(in, m))
+    return ERR_EQUIVOCATION;
+  struct chain_place place = link_place(m);
+  inbox_newest(in, &place.position);
+  in->not_before_ms = 0; /* if something was asked, this is the answer */
+  int order = position_compare(&place.position, &in->held.position);
+  if (m->kind != MANIFEST_FULL && order < 0)
+    return ERR_REPLAY;
+  if (!is_wanted(in, m))
+    return ERR_OK;
+  if (is_next(in, m) && !continues(in, m)) {
+    in->needs_full = true;
+    return ERR_CHAIN;
+  }
+  offer_put(in, m);
+  return ERR_OK;
+}
+
+/* ---- payloads ----------------------------------------------------------------------------------------------------- */
+
+void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload) {
+  in->is_fetching = false;
+  in->not_before_ms = 0;
+  bool is_full = m->kind == MANIFEST_FULL;
+  if (is_full ? !is_wanted(in, m) : !continues(in, m)) { /* the chain moved on meanwhile */
+    free(payload);
+    return;
+  }
+  if (is_full)
+    queue_clear(in);
+  MUST(in->n_queue < KEEP_PAYLOADS);
+  in->queue[in->n_queue++] = (struct link_in){.manifest = *m, .payload = payload};
+  in->held = link_place(m);
+  in->needs_full = false;
+}
+
+void inbox_failed(struct inbox *in, enum err reason, uint64_t now_ms) {
+  in->is_fetching = false;
+  in->not_before_ms = now_ms + RETRY_MS;
+  if (reason == ERR_GONE) {
+    in->needs_full = true;
+    in->n_offers = 0;
+  }
+}
+
+void inbox_disconnected(struct inbox *in) {
+  in->is_fetching = false;
+  in->not_before_ms = 0;
+  in->n_offers = 0;
+}
+
+void inbox_want_full(struct inbox *in) {
+  in->needs_full = true;
+}
+
+uint64_t inbox_bytes(const struct inbox *in) {
+  uint64_t n = in->is_fetching ? in->fetch.n_payload : 0;
+  for (size_t i = 0; i < in->n_queue; i++)
+    n += in->queue[i].manifest.n_payload;
+  return n;
+}
+
+static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes) {
+  struct manifest *m = &in->offers[0];
+  if (m->n_payload > room_bytes || ports->fetch(ports->context, in->peer, m) != ERR_OK) {
+    in->not_before_ms = now_ms + RETRY_MS;
+    return;
+  }
+  in->fetch = *m;
+  in->is_fetching = true;
+  offer_drop(in, 1);
+}
+
+static void ask(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms) {
+  uint64_t held = in->held.position.sequence;
+  uint64_t n = in->newest.sequence > held ? in->newest.sequence - held : 0;
+  if (n == 0 || n > KEEP_PAYLOADS || n * in->link_bytes > in->full_bytes)
+    in->needs_full = true;
+  if (in->needs_full)
+    ports->ask(ports->context, in->peer, MANIFEST_FULL, 0, 1);
+  else
+    ports->ask(ports->context, in->peer, MANIFEST_DIFFERENCE, held + 1, (size_t)n);
+  in->not_before_ms = now_ms + ANSWER_MS;
+}
+
+void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes) {
+  if (in->is_fetching || now_ms < in->not_before_ms)
+    return;
+  offers_settle(in);
+  bool is_full = in->n_offers > 0 && in->offers[0].kind == MANIFEST_FULL;
+  if (in->n_queue == KEEP_PAYLOADS && !in->needs_full && !is_full)
+    return; /* until a merge takes some */
+  if (is_full || (in->n_offers > 0 && continues(in, &in->offers[0])))
+    fetch_offer(in, ports, now_ms, room_bytes);
+  else if (!inbox_is_current(in))
+    ask(in, ports, now_ms);
+}
+
+/* ---- merging ------------------------------------------------------------------------------------------------------ */
+
+struct link_in *inbox_take(struct inbox *in, uint64_t round, size_t *out_n) {
+  size_t n = 0;
+  while (n < in->n_queue && (in->queue[n].manifest.kind == MANIFEST_FULL || in->queue[n].manifest.round <= round))
+    n++;
+  *out_n = n;
+  if (n == 0)
+    return NULL;
+  struct link_in *links = calloc(n, sizeof *links);
+  MUST(links != NULL);
+  memcpy(links, in->queue, n * sizeof *links);
+  memmove(in->queue, in->queue + n, (in->n_queue - n) * sizeof *in->queue);
+  in->n_queue -= n;
+  return links;
+}
+
+void inbox_applied(struct inbox *in, const struct chain_place *place, size_t n_applied, enum err reason) {
+  if (n_applied > 0) {
+    in->copy = *place;
+    in->n_broken = 0;
+  }
+  if (reason == ERR_OK)
+    return;
+  in->n_broken++;
+  in->needs_full = true;
+  in->n_offers = 0;
+  queue_clear(in);
+  in->held = in->copy;
+}

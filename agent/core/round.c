@@ -1,0 +1,422 @@
+#include "agent/core/round.h"
+
+#include <stdlib.h>
+
+#include "agent/core/round_machine.h"
+#include "base/must.h"
+
+static const uint64_t NEVER = UINT64_MAX;
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+enum err round_new(const struct round_config *config, const struct round_ports *ports,
+                   struct round_machine **out_machine) {
+  struct round_machine *m = calloc(1, sizeof *m);
+  struct round_peer *peers = calloc(config->n_peers + 1, sizeof *peers);
+  if (!m || !peers) {
+    free(m);
+    free(peers);
+    return ERR_NO_MEMORY;
+  }
+  *m = (struct round_machine){.config = *config, .ports = *ports, .peers = peers, .phase = PHASE_LOADING};
+  deadline_init(&m->deadline, config->deadline_min_ms, config->deadline_max_ms);
+  for (size_t i = 0; i < config->n_peers; i++) {
+    inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
+    peers[i].link_reason = ERR_NO_SESSION;
+    peers[i].arrival_ms = -1;
+  }
+  *out_machine = m;
+  return ERR_OK;
+}
+
+void round_free(struct round_machine *m) {
+  if (!m)
+    return;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    inbox_done(&m->peers[i].inbox);
+  trainer_result_free(m->trained);
+  for (size_t i = 0; i < N_UNWRITTEN; i++)
+    scribe_job_free(m->unwritten[i]);
+  free(m->peers);
+  free(m);
+}
+
+void machine_note(struct round_machine *m, const char *name, size_t peer, const char *text) {
+  m->ports.note(m->ports.context, name, peer, text);
+}
+
+void machine_enter(struct round_machine *m, enum phase phase) {
+  m->phase = phase;
+  m->ports.state_changed(m->ports.context);
+}
+
+struct trainer_job *machine_trainer_job(const struct round_machine *m, enum trainer_job_kind kind) {
+  struct trainer_job *job = calloc(1, sizeof *job);
+  MUST(job != NULL); /* a few hundred bytes: without them the process ends, and a restart costs nothing */
+  job->kind = kind;
+  job->label = m->in_work;
+  return job;
+}
+
+struct scribe_job *machine_scribe_job(enum scribe_job_kind kind) {
+  struct scribe_job *job = calloc(1, sizeof *job);
+  MUST(job != NULL);
+  job->kind = kind;
+  return job;
+}
+
+void machine_put_train(struct round_machine *m, struct trainer_job *job) {
+  m->ports.train(m->ports.context, job);
+}
+
+void machine_put_write(struct round_machine *m, struct scribe_job *job) {
+  m->ports.write(m->ports.context, job);
+}
+
+void round_start(struct round_machine *m, const struct store_resume *resume, struct buffer half, struct buffer model,
+                 const struct position *positions, uint64_t now_ms) {
+  m->resume_at = resume->at;
+  m->committed = m->reached = resume->committed;
+  m->in_work = resume->at == RESUME_PUBLISHED ? resume->published : resume->committed;
+  m->rounds_alone = resume->committed.sub;
+  m->own = (struct position){resume->sequence_epoch, resume->sequence, resume->chain};
+  m->last_sequence = resume->sequence;
+  m->starts_chain = digest_is_zero(&resume->chain) || resume->fell_back; /* the model does not go with the chain */
+  m->wait_until_ms = now_ms + m->config.meet_ms;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    m->peers[i].merged = positions[i];
+  struct trainer_job *job = machine_trainer_job(m, JOB_LOAD);
+  job->half = half;
+  job->model = model;
+  machine_put_train(m, job);
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static void on_load_result(struct round_machine *m, const struct trainer_result *r, uint64_t now_ms) {
+  if (r->error != ERR_OK) {
+    m->has_failed = true;
+    return;
+  }
+  m->shown.n_samples = r->n_samples;
+  m->shown.n_test = r->n_test;
+  m->shown.n_global_test = r->n_global_test;
+  if (m->resume_at == RESUME_PUBLISHED) {
+    machine_start_gather(m, now_ms);
+  } else if (m->resume_at == RESUME_COMMITTED) {
+    machine_enter(m, PHASE_IDLE);
+  } else {
+    m->wait_until_ms = now_ms + m->config.meet_ms;
+    machine_enter(m, PHASE_MEETING);
+  }
+}
+
+void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms) {
+  if (result->kind == JOB_TRAIN) {
+    machine_on_train_result(m, result);
+    return;
+  }
+  if (result->kind == JOB_LOAD)
+    on_load_result(m, result, now_ms);
+  else
+    machine_on_merge_result(m, result, now_ms);
+  trainer_result_free(result);
+}
+
+/* ---- the disk ----------------------------------------------------------------------------------------------------- */
+
+static void halt(struct round_machine *m, struct scribe_result *r, uint64_t now_ms) {
+  size_t at = m->unwritten[0] != NULL;
+  MUST(r->job != NULL && at < N_UNWRITTEN && m->unwritten[at] == NULL);
+  m->unwritten[at] = r->job;
+  r->job = NULL; /* now the machine's */
+  if (m->halted == ERR_OK)
+    machine_note(m, "halted", SIZE_MAX, err_sentence(r->error));
+  m->halted = r->error;
+  m->retry_at_ms = now_ms + HALTED_RETRY_MS;
+  m->ports.state_changed(m->ports.context);
+}
+
+static void leave_halt(struct round_machine *m) {
+  if (m->halted == ERR_OK || m->unwritten[0] != NULL)
+    return;
+  machine_note(m, "resumed", SIZE_MAX, "the state directory can be written again");
+  m->halted = ERR_OK;
+  m->ports.state_changed(m->ports.context);
+}
+
+static void retry_writing(struct round_machine *m, uint64_t now_ms) {
+  if (!m->unwritten[0] || now_ms < m->retry_at_ms)
+    return;
+  for (size_t i = 0; i < N_UNWRITTEN && m->unwritten[i]; i++) {
+    machine_put_write(m, m->unwritten[i]);
+    m->unwritten[i] = NULL; /* now the scribe's */
+  }
+}
+
+static void on_epoch_raised(struct round_machine *m, uint64_t boot_epoch) {
+  m->config.boot_epoch = boot_epoch;
+  m->raising_above = 0;
+  machine_publish_waiting(m);
+}
+
+static void on_durable(struct round_machine *m, const struct scribe_result *r, uint64_t now_ms) {
+  leave_halt(m);
+  if (r->kind == SCRIBE_PUBLISH)
+    machine_on_published(m, now_ms);
+  else if (r->kind == SCRIBE_COMMIT)
+    machine_on_committed(m);
+  else
+    on_epoch_raised(m, r->boot_epoch);
+}
+
+/* The caller has already set the publication's bytes up for serving. Every other failure than a full or read-only disk
+ * has ended the process. */
+void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
+  bool is_ours = result->kind != SCRIBE_EVENT && result->kind != SCRIBE_QUERY;
+  if (is_ours && result->error != ERR_OK)
+    halt(m, result, now_ms);
+  else if (is_ours)
+    on_durable(m, result, now_ms);
+  scribe_result_free(result);
+}
+
+/* ---- peers -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t waiting_bytes(const struct round_machine *m) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    n += inbox_bytes(&m->peers[i].inbox);
+  return n;
+}
+
+static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  if (!p->has_session || !p->has_hello || p->is_quarantined)
+    return;
+  uint64_t held = waiting_bytes(m);
+  uint64_t room = held < m->config.payload_max_bytes ? m->config.payload_max_bytes - held : 0;
+  inbox_pump(&p->inbox, &m->ports.inbox, now_ms, room);
+}
+
+void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason) {
+  m->peers[peer].is_quarantined = true;
+  m->ports.inbox.cancel(m->ports.inbox.context, peer);
+  inbox_disconnected(&m->peers[peer].inbox);
+  machine_note(m, name, peer, err_sentence(reason));
+}
+
+void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err reason, uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  if (p->has_session && !is_up) {
+    p->lost_at_ms = now_ms;
+    p->has_hello = false;
+    inbox_disconnected(&p->inbox);
+  }
+  p->has_session = is_up;
+  p->link_reason = reason;
+}
+
+void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job *hello, const struct manifest *proof,
+                    uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  bool was_absent = p->is_absent;
+  p->has_hello = p->has_news = true;
+  p->has_state = false;
+  p->job_reason = ERR_OK;
+  p->is_absent = p->is_slow = false;
+  p->missed_without_session = p->missed_with_session = 0;
+  inbox_newest(&p->inbox, &hello->newest);
+  if (proof)
+    machine_roll_forward(m, peer, proof);
+  if (was_absent)
+    machine_note(m, "peer-back", peer, "it is waited for again");
+  pump(m, peer, now_ms);
+}
+
+void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  (void)now_ms;
+  m->peers[peer].job_reason = reason;
+  m->peers[peer].has_hello = false;
+}
+
+void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  p->state = *state;
+  p->has_state = true;
+  inbox_newest(&p->inbox, &state->newest);
+  pump(m, peer, now_ms);
+}
+
+void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  enum err e = inbox_manifest(&p->inbox, manifest);
+  if (e != ERR_OK)
+    m->ports.count(m->ports.context, peer, e);
+  if (e == ERR_EQUIVOCATION)
+    machine_quarantine(m, peer, "equivocation", e);
+  p->has_news = p->has_news || e == ERR_OK;
+  pump(m, peer, now_ms);
+}
+
+void round_on_payload(struct round_machine *m, size_t peer, const struct manifest *manifest, uint8_t *payload,
+                      uint64_t now_ms) {
+  struct round_peer *p = &m->peers[peer];
+  inbox_payload(&p->inbox, manifest, payload);
+  if (p->has_open_sample && manifest->round >= p->open_round) {
+    deadline_correct(&m->deadline, p->open_sample, now_ms - p->open_clock_ms);
+    p->has_open_sample = false;
+  }
+  if (p->is_slow && manifest->round + 1 >= m->in_work.round) {
+    p->is_slow = false;
+    p->missed_with_session = 0;
+    machine_note(m, "peer-back", peer, "it keeps up again");
+  }
+  pump(m, peer, now_ms);
+}
+
+void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  inbox_failed(&m->peers[peer].inbox, reason, now_ms);
+}
+
+void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms) {
+  (void)outcome;
+  (void)now_ms;
+  if (sequence > m->peers[peer].taken_sequence && sequence <= m->own.sequence)
+    m->peers[peer].taken_sequence = sequence;
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------------- */
+
+static void tick_phase(struct round_machine *m, uint64_t now_ms) {
+  switch (m->phase) {
+  case PHASE_MEETING:
+    machine_tick_meeting(m, now_ms);
+    break;
+  case PHASE_IDLE:
+    machine_tick_idle(m, now_ms);
+    break;
+  case PHASE_GATHERING:
+    machine_tick_gathering(m, now_ms);
+    break;
+  case PHASE_JUMPING:
+    machine_tick_jumping(m, now_ms);
+    break;
+  case PHASE_ALONE:
+    machine_tick_alone(m, now_ms);
+    break;
+  default: /* waits for a result */
+    break;
+  }
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
+  const uint64_t times[] = {
+      m->unwritten[0] ? m->retry_at_ms : NEVER,
+      m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
+      m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config.linger_ms : NEVER,
+      m->wait_until_ms,
+      m->next_jump_ms,
+  };
+  uint64_t next = NEVER;
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    if (times[i] > now_ms)
+      next = earlier(next, times[i]);
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    if (m->peers[i].has_hello && !inbox_is_current(&m->peers[i].inbox))
+      next = earlier(next, now_ms + PUMP_MS);
+  return next;
+}
+
+/* A phase may lead straight to the next one (meeting → idle → training), each in a turn of its own. */
+uint64_t round_tick(struct round_machine *m, uint64_t now_ms) {
+  retry_writing(m, now_ms);
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    pump(m, i, now_ms);
+  enum phase before;
+  do {
+    before = m->phase;
+    tick_phase(m, now_ms);
+  } while (m->phase != before);
+  return next_tick(m, now_ms);
+}
+
+/* ---- showing ------------------------------------------------------------------------------------------------------ */
+
+static enum phase shown_phase(const struct round_machine *m) {
+  return m->halted != ERR_OK ? PHASE_HALTED : m->phase;
+}
+
+void round_fill_state(const struct round_machine *m, size_t peer, struct wire_state *out_state) {
+  (void)peer;
+  *out_state = (struct wire_state){
+      .follows = true,
+      .degree = (uint16_t)m->config.n_peers,
+      .phase = shown_phase(m),
+      .round = m->committed.round,
+      .sub = m->committed.sub,
+      .round_in_work = m->in_work.round > m->committed.round ? m->in_work.round : m->committed.round,
+      .sub_in_work = m->in_work.sub,
+      .newest = m->own,
+      .finished = m->phase == PHASE_FINISHED,
+  };
+}
+
+void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_job *out_hello) {
+  (void)peer;
+  *out_hello = (struct hello_job){.round = m->committed.round, .sub = m->committed.sub, .newest = m->own};
+}
+
+void round_set_traffic(struct round_machine *m, uint64_t sent_bytes, uint64_t received_bytes) {
+  m->sent_bytes = sent_bytes;
+  m->received_bytes = received_bytes;
+}
+
+void round_view(const struct round_machine *m, struct round_view *out_view) {
+  *out_view = m->shown;
+  out_view->phase = shown_phase(m);
+  out_view->committed = m->committed;
+  out_view->in_work = m->in_work;
+  out_view->is_halted = m->halted != ERR_OK;
+  out_view->halted_reason = m->halted;
+  out_view->closes_at_ms = m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : 0;
+  out_view->rounds_alone = m->rounds_alone;
+}
+
+void round_peer_view(const struct round_machine *m, size_t peer, struct round_peer_view *out_view) {
+  const struct round_peer *p = &m->peers[peer];
+  *out_view = (struct round_peer_view){
+      .standing = round_peer_standing(p),
+      .is_waited_for = machine_waits_for(m, p),
+      .has_state = p->has_state,
+      .state = p->state,
+      .copy_round = p->inbox.copy.round,
+      .last_reason = p->last_reason,
+      .last_weight = p->last_weight,
+      .last_lag = p->last_lag,
+  };
+}
+
+static bool still_needs_us(const struct round_machine *m, const struct round_peer *p, uint64_t now_ms) {
+  bool is_live = p->has_session || (p->lost_at_ms > 0 && now_ms < p->lost_at_ms + m->config.linger_ms);
+  bool has_all = p->taken_sequence >= m->own.sequence || (p->has_state && p->state.finished);
+  bool is_follower = round_peer_refusal(p) == ERR_OK && !(p->has_state && !p->state.follows);
+  return is_live && is_follower && !has_all;
+}
+
+enum round_end round_end(const struct round_machine *m, uint64_t now_ms) {
+  if (m->has_failed)
+    return ROUND_FAILED;
+  if (m->phase != PHASE_FINISHED)
+    return ROUND_GOES_ON;
+  bool is_needed = false;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    is_needed = is_needed || still_needs_us(m, &m->peers[i], now_ms);
+  if (is_needed && now_ms < m->finished_at_ms + m->config.linger_ms)
+    return ROUND_GOES_ON;
+  return m->is_short ? ROUND_ENDED_SHORT : ROUND_ENDED;
+}

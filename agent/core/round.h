@@ -1,0 +1,133 @@
+/* The round machine: train → publish → gather → merge → commit, one instance a job.
+ *
+ *   LOADING ─loaded─> MEETING ─met─> IDLE ─> TRAINING ─> PUBLISHING ─durable─> GATHERING ─all heard|deadline─> MERGING ─┐
+ *                        │            ^ ^                                                                              │
+ *                        └─> JUMPING ─┘ └──────────────────────── COMMITTING <───────────────────────────────────────────┘
+ *
+ * It never waits for a peer known to be absent, ends every gather by its deadline, and says for every peer of every round
+ * whether it was merged or why not. A round number is a label that counts merges with the swarm; rounds without enough
+ * peers are local sub-rounds ("418+2"), and after alone_rounds of them the agent stops training until somebody is back.
+ * Training of the next round runs beside the commit of this one; nothing of it leaves before that commit is durable.
+ *
+ * Pure: events and the time come in, what is to be done goes out through struct round_ports. A port must not call back
+ * into the machine. The same object runs under the real loop and under a simulated one. Thread: the loop's. */
+#ifndef AGENT_CORE_ROUND_H
+#define AGENT_CORE_ROUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/core/deadline.h"
+#include "agent/core/inbox.h"
+#include "agent/core/work.h"
+#include "base/err.h"
+#include "crypto/manifest.h"
+#include "gossip/gossip.h"
+#include "store/store.h"
+
+struct round_config {
+  struct manifest identity;        /* swarm, job, schema, contract, origin of every own manifest */
+  uint8_t encoding;                /* of differences */
+  size_t link_bytes, full_bytes;   /* of a difference and of a full copy */
+  uint64_t payload_max_bytes;      /* of all that waits */
+  const struct identity_key *keys; /* [n_peers], ascending; borrowed */
+  const char *const *names;        /* [n_peers]; borrowed */
+  size_t n_peers;
+  uint64_t count; /* the last round; 0 = for ever */
+  uint32_t min_peers, alone_rounds, staleness_max;
+  bool by_samples; /* weights by sample counts instead of Metropolis */
+  double max_share;
+  uint64_t deadline_min_ms, deadline_max_ms, meet_ms, linger_ms;
+  uint64_t boot_epoch;
+};
+
+struct round_ports {
+  void *context;
+  struct inbox_ports inbox;                              /* ask, fetch, cancel */
+  void (*train)(void *context, struct trainer_job *job); /* moved */
+  void (*write)(void *context, struct scribe_job *job);  /* moved */
+  void (*sign)(void *context, struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES]);
+  void (*offer)(void *context, const uint8_t manifest[MANIFEST_BYTES]); /* to every peer with a session */
+  void (*state_changed)(void *context);
+  void (*done)(void *context, size_t peer, uint64_t sequence, enum err outcome);
+  void (*count)(void *context, size_t peer, enum err reason);
+  /* Something worth a log line and a row: a stable name, the peer it is about (SIZE_MAX: none), a sentence. */
+  void (*note)(void *context, const char *name, size_t peer, const char *text);
+};
+
+struct round_machine;
+
+MUST_USE enum err round_new(const struct round_config *config, const struct round_ports *ports,
+                            struct round_machine **out_machine);
+void round_free(struct round_machine *m);
+
+/* Starts from what the store knows: puts JOB_LOAD with the two files' bytes (moved; empty when there are none).
+ * `positions` [n_peers]: newest merged place of each peer, zeros when none. */
+void round_start(struct round_machine *m, const struct store_resume *resume, struct buffer half, struct buffer model,
+                 const struct position *positions, uint64_t now_ms);
+
+/* ---- events ---- */
+
+void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err reason, uint64_t now_ms);
+/* proof: the manifest of ours that the peer holds, verified as ours by the caller; NULL when it sent none. */
+void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job *hello, const struct manifest *proof,
+                    uint64_t now_ms);
+void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms);
+void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms);
+void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms);
+void round_on_payload(struct round_machine *m, size_t peer, const struct manifest *manifest, uint8_t *payload,
+                      uint64_t now_ms);
+void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms);
+void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms);
+
+/* Results are moved in. A failed load ends the job: the caller reads the sentence before and stops. */
+void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms);
+void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms);
+
+/* Time passed. Returns when to be called again at the latest (UINT64_MAX: on the next event only). */
+uint64_t round_tick(struct round_machine *m, uint64_t now_ms);
+
+/* ---- what it says of itself ---- */
+
+void round_fill_state(const struct round_machine *m, size_t peer, struct wire_state *out_state);
+void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_job *out_hello);
+
+/* Bytes sent and received since the start, for the next commit's row. */
+void round_set_traffic(struct round_machine *m, uint64_t sent_bytes, uint64_t received_bytes);
+
+struct round_view {
+  enum phase phase;
+  struct round_label committed, in_work;
+  bool is_halted;
+  enum err halted_reason;
+  uint64_t closes_at_ms; /* of the gather; 0 = none */
+  uint32_t n_samples, n_test, n_global_test;
+  double train_loss;
+  struct store_metrics metrics;  /* of the last merge */
+  uint32_t n_merged, n_expected; /* of the last merge */
+  uint64_t rounds_alone;
+};
+
+void round_view(const struct round_machine *m, struct round_view *out_view);
+
+struct round_peer_view {
+  enum err standing;  /* ERR_OK: awaited; else why not */
+  bool is_waited_for; /* in the gather that runs now */
+  bool has_state;
+  struct wire_state state;
+  uint64_t copy_round;
+  enum err last_reason; /* in the last merge */
+  double last_weight;
+  uint32_t last_lag;
+};
+
+void round_peer_view(const struct round_machine *m, size_t peer, struct round_peer_view *out_view);
+
+enum round_end { ROUND_GOES_ON, ROUND_ENDED, ROUND_ENDED_SHORT, ROUND_FAILED };
+
+/* Whether the job is over: finished and every live follower has the last payload or `linger` passed; short when it had to
+ * end alone or the last round had too few peers; failed when the data could not be loaded. */
+enum round_end round_end(const struct round_machine *m, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,111 @@
+/* The inside of the round machine, for its own sources and their tests: round.c (life, events, time, showing),
+ * round_jump.c (meeting, joining, jumping), round_train.c (training, publishing, what the disk refuses) and round_merge.c
+ * (gathering, merging, committing). */
+#ifndef AGENT_CORE_ROUND_MACHINE_H
+#define AGENT_CORE_ROUND_MACHINE_H
+
+#include "agent/core/round.h"
+#include "agent/core/round_peer.h"
+
+enum {
+  HALTED_RETRY_MS = 30000,
+  JUMP_RETRY_MS = 5000,
+  PUMP_MS = 500,          /* how often an inbox that lacks something is looked after */
+  MAX_ADOPTED_COPIES = 3, /* a joiner starts from the median of so many */
+  TRAIN_FAILURES_HALVE = 2,
+  TRAIN_FAILURES_PAUSE = 3,
+  N_UNWRITTEN = 2, /* a publication or commit, and a raise of the epoch */
+};
+
+struct round_machine {
+  struct round_config config;
+  struct round_ports ports;
+  struct round_peer *peers; /* [n_peers] */
+
+  enum phase phase;
+  struct round_label committed; /* durable */
+  struct round_label reached;   /* = committed, or the label of the commit under way */
+  struct round_label in_work;   /* label of what is trained, gathered or merged */
+
+  /* own chain */
+  struct position own;    /* newest publication that is durable */
+  uint64_t last_sequence; /* highest ever used */
+  bool starts_chain;      /* the next payload to be encoded is a full one … */
+  bool encodes_full;      /* … as is the one of the training in work */
+  struct {                /* handed to the scribe, not durable yet */
+    struct position position;
+    uint8_t manifest[MANIFEST_BYTES];
+  } publishing;
+
+  /* the round in work */
+  uint64_t started_ms, clock_ms, deadline_ms; /* clock: own payload durable; deadline: length of the gather */
+  struct deadline deadline;
+  uint64_t training_ms;
+  uint32_t train_failures;
+  struct trainer_result *trained; /* waits for the commit before it, or for the raised epoch */
+  bool commit_pending;
+  enum resume_at resume_at;
+
+  /* meeting, jumping, alone */
+  bool is_adopting;
+  uint32_t rounds_alone;
+  uint64_t wait_until_ms; /* what the phase says: end of meeting, of a jump, of being alone */
+  uint64_t next_jump_ms;  /* not before: one has failed */
+
+  /* the disk */
+  enum err halted; /* ERR_OK: not halted */
+  struct scribe_job *unwritten[N_UNWRITTEN];
+  uint64_t retry_at_ms;
+  uint64_t raising_above; /* 0: no raise of the epoch is under way */
+
+  uint64_t finished_at_ms;
+  bool is_short, has_failed;
+
+  /* shown */
+  struct round_view shown;
+  uint64_t sent_bytes, received_bytes, sent_at_commit, received_at_commit;
+};
+
+/* ---- round.c ---- */
+
+void machine_note(struct round_machine *m, const char *name, size_t peer, const char *text);
+void machine_enter(struct round_machine *m, enum phase phase);
+struct trainer_job *machine_trainer_job(const struct round_machine *m, enum trainer_job_kind kind);
+struct scribe_job *machine_scribe_job(enum scribe_job_kind kind);
+void machine_put_train(struct round_machine *m, struct trainer_job *job);
+void machine_put_write(struct round_machine *m, struct scribe_job *job);
+void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason);
+
+/* ---- round_jump.c ---- */
+
+/* A jump is due: enough peers vouch for a round that we cannot reach by training. */
+bool machine_should_jump(const struct round_machine *m, uint64_t now_ms);
+void machine_jump(struct round_machine *m, uint64_t now_ms);
+void machine_jump_failed(struct round_machine *m, uint64_t now_ms);
+void machine_tick_meeting(struct round_machine *m, uint64_t now_ms);
+void machine_tick_jumping(struct round_machine *m, uint64_t now_ms);
+
+/* ---- round_train.c ---- */
+
+bool machine_is_finished(const struct round_machine *m);
+bool machine_is_alone(const struct round_machine *m);
+void machine_tick_idle(struct round_machine *m, uint64_t now_ms);
+void machine_tick_alone(struct round_machine *m, uint64_t now_ms);
+/* After a merge, while its commit is under way, only the plain next step may begin. */
+void machine_go_on(struct round_machine *m, uint64_t now_ms);
+void machine_on_train_result(struct round_machine *m, struct trainer_result *r); /* moved */
+void machine_on_published(struct round_machine *m, uint64_t now_ms);
+void machine_publish_waiting(struct round_machine *m);
+/* The peer holds an update of ours that we do not know. */
+void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof);
+
+/* ---- round_merge.c ---- */
+
+void machine_start_gather(struct round_machine *m, uint64_t now_ms);
+bool machine_waits_for(const struct round_machine *m, const struct round_peer *p);
+void machine_tick_gathering(struct round_machine *m, uint64_t now_ms);
+void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind);
+void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms);
+void machine_on_committed(struct round_machine *m);
+
+#endif

@@ -1,0 +1,265 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/round_machine.h"
+#include "base/must.h"
+#include "models/mixing.h"
+
+/* ---- gathering ---------------------------------------------------------------------------------------------------- */
+
+void machine_start_gather(struct round_machine *m, uint64_t now_ms) {
+  m->clock_ms = now_ms;
+  m->deadline_ms = deadline_ms(&m->deadline, m->training_ms);
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    m->peers[i].is_heard = false;
+    m->peers[i].arrival_ms = -1;
+  }
+  machine_enter(m, PHASE_GATHERING);
+}
+
+bool machine_waits_for(const struct round_machine *m, const struct round_peer *p) {
+  return m->phase == PHASE_GATHERING && !p->is_heard && round_peer_standing(p) == ERR_OK;
+}
+
+static void sample_arrival(struct round_machine *m, struct round_peer *p) {
+  if (p->is_heard) {
+    deadline_sample(&m->deadline, (uint64_t)p->arrival_ms);
+    return;
+  }
+  p->open_sample = deadline_sample(&m->deadline, 2 * m->deadline_ms);
+  p->has_open_sample = true;
+  p->open_round = m->in_work.round;
+  p->open_clock_ms = m->clock_ms;
+}
+
+static void end_gather(struct round_machine *m) {
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    struct round_peer *p = &m->peers[i];
+    bool was_awaited = round_peer_standing(p) == ERR_OK;
+    if (was_awaited)
+      sample_arrival(m, p);
+    enum err changed = round_peer_gather_ended(p, was_awaited);
+    if (changed != ERR_OK)
+      machine_note(m, changed == ERR_SLOW ? "peer-slow" : "peer-absent", i, "it is no longer waited for");
+  }
+  machine_start_merge(m, JOB_MERGE);
+}
+
+void machine_tick_gathering(struct round_machine *m, uint64_t now_ms) {
+  bool all_heard = true;
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    struct round_peer *p = &m->peers[i];
+    if (!p->is_heard && round_peer_has_spoken(p, m->in_work)) {
+      p->is_heard = true;
+      p->arrival_ms = (int64_t)(now_ms - m->clock_ms);
+    }
+    all_heard = all_heard && !machine_waits_for(m, p);
+  }
+  if (all_heard || now_ms >= m->clock_ms + m->deadline_ms)
+    end_gather(m);
+}
+
+/* ---- merging ------------------------------------------------------------------------------------------------------ */
+
+static double weight_of(const struct round_machine *m, size_t peer) {
+  if (!m->config.by_samples)
+    return mixing_metropolis((uint32_t)m->config.n_peers, m->peers[peer].next.degree);
+  uint32_t counts[MAX_PEERS + 1];
+  counts[0] = m->shown.n_samples;
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    uint32_t n = m->peers[i].next.samples;
+    counts[i + 1] = n <= MAX_SAMPLES ? n : 0;
+  }
+  return mixing_by_samples(counts, m->config.n_peers + 1, peer + 1, m->config.max_share);
+}
+
+/* Lag, and whether the copy is too old: one that moved since the last merge counts with lag τ at worst, one that did not
+ * returns its weight to ourselves. */
+static enum err lag_of(const struct round_machine *m, const struct round_peer *p, uint32_t *out_lag) {
+  uint64_t round = m->in_work.round;
+  uint64_t lag = p->next.round < round ? round - p->next.round : 0;
+  if (lag > m->config.staleness_max && !round_peer_has_advanced(p))
+    return ERR_STALE;
+  *out_lag = lag < m->config.staleness_max ? (uint32_t)lag : m->config.staleness_max;
+  return ERR_OK;
+}
+
+static struct chain_place place_after(const struct round_peer *p, const struct merge_peer *row, size_t n_links) {
+  return n_links > 0 ? link_place(&row->links[n_links - 1].manifest) : p->inbox.copy;
+}
+
+static void fill_row(struct round_machine *m, struct merge_peer *row) {
+  struct round_peer *p = &m->peers[row->peer];
+  enum err e = round_peer_copy_check(p);
+  if (e == ERR_OK)
+    e = lag_of(m, p, &row->lag);
+  row->use = e == ERR_OK;
+  p->last_reason = e;
+  if (row->use)
+    row->weight = mixing_stale(weight_of(m, row->peer), row->lag);
+}
+
+static void take_links(struct round_machine *m, size_t peer, struct merge_peer *row) {
+  struct round_peer *p = &m->peers[peer];
+  row->peer = peer;
+  row->links = inbox_take(&p->inbox, m->in_work.round, &row->n_links);
+  p->next = place_after(p, row, row->n_links);
+}
+
+/* JOB_ADOPT takes the first few sources only; the others' links stay where they are. All links are taken before the first
+ * weight is set: weights by samples depend on every count. */
+void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind) {
+  struct trainer_job *job = machine_trainer_job(m, kind);
+  job->whole_snapshot = m->phase == PHASE_JUMPING;
+  job->peers = calloc(m->config.n_peers + 1, sizeof *job->peers);
+  MUST(job->peers != NULL);
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    bool is_ready = round_peer_is_source(&m->peers[i]) && inbox_has_copy(&m->peers[i].inbox);
+    if (kind == JOB_MERGE || (is_ready && job->n_peers < MAX_ADOPTED_COPIES))
+      take_links(m, i, &job->peers[job->n_peers++]);
+    m->peers[i].last_reason = ERR_LATE;
+    m->peers[i].last_weight = 0;
+  }
+  for (size_t i = 0; i < job->n_peers; i++)
+    fill_row(m, &job->peers[i]);
+  machine_enter(m, PHASE_MERGING);
+  machine_put_train(m, job);
+}
+
+static bool is_jump(const struct trainer_result *r) {
+  return r->half.n_bytes > 0; /* only jumps and adoptions store a whole snapshot */
+}
+
+static enum round_outcome outcome_of(const struct trainer_result *r, bool is_short) {
+  if (r->kind == JOB_ADOPT)
+    return ROUND_ADOPTED;
+  if (is_jump(r))
+    return ROUND_JUMPED;
+  if (r->error == ERR_MERGE_REFUSED)
+    return ROUND_MERGE_REFUSED;
+  return is_short ? ROUND_SHORT : ROUND_MERGED;
+}
+
+static void on_broken_copy(struct round_machine *m, size_t peer, enum err reason) {
+  struct round_peer *p = &m->peers[peer];
+  p->last_reason = reason;
+  m->ports.count(m->ports.context, peer, reason);
+  if (p->inbox.n_broken >= QUARANTINE_AFTER)
+    machine_quarantine(m, peer, "peer-quarantined", reason);
+  else
+    machine_note(m, "copy-broken", peer, err_sentence(reason));
+}
+
+/* What became of one peer's links; true when its copy moved and was merged. */
+static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
+  struct round_peer *p = &m->peers[row->peer];
+  p->next = place_after(p, row, row->n_applied);
+  bool advanced = round_peer_has_advanced(p);
+  inbox_applied(&p->inbox, &p->next, row->n_applied, row->reason);
+  p->last_lag = row->lag;
+  if (row->reason != ERR_OK) {
+    on_broken_copy(m, row->peer, row->reason);
+    return false;
+  }
+  p->last_weight = row->weight;
+  if (p->last_reason != ERR_OK && advanced)
+    m->ports.count(m->ports.context, row->peer, p->last_reason);
+  if (p->last_reason != ERR_OK)
+    return false;
+  if (advanced)
+    p->merged = p->next.position;
+  else
+    p->last_reason = round_peer_missing_reason(p);
+  return advanced;
+}
+
+static void fill_contribution(const struct round_machine *m, size_t peer, struct store_contribution *c) {
+  const struct round_peer *p = &m->peers[peer];
+  memcpy(c->origin, m->config.keys[peer].bytes, sizeof c->origin);
+  snprintf(c->name, sizeof c->name, "%s", m->config.names[peer]);
+  c->reason = p->last_reason;
+  c->lag = p->last_lag;
+  c->weight = p->last_weight;
+  c->boot_epoch = p->merged.boot_epoch;
+  c->sequence = p->merged.sequence;
+  c->arrival_ms = p->arrival_ms;
+}
+
+static uint64_t link_bytes_of(const struct merge_peer *row) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < row->n_links; i++)
+    n += row->links[i].manifest.n_payload;
+  return n;
+}
+
+static void put_commit(struct round_machine *m, struct trainer_result *r, struct round_label label,
+                       enum round_outcome outcome, uint64_t now_ms) {
+  struct scribe_job *job = machine_scribe_job(SCRIBE_COMMIT);
+  size_t n = m->config.n_peers;
+  job->model = r->model;
+  job->half = r->half;
+  r->model = r->half = (struct buffer){0}; /* now the job's */
+  job->contributions = calloc(n + 1, sizeof *job->contributions);
+  MUST(job->contributions != NULL);
+  for (size_t i = 0; i < n; i++)
+    fill_contribution(m, i, &job->contributions[i]);
+  for (size_t i = 0; i < r->n_peers; i++) {
+    job->contributions[r->peers[i].peer].clipped = r->peers[i].clipped;
+    job->contributions[r->peers[i].peer].n_bytes = link_bytes_of(&r->peers[i]);
+  }
+  job->commitment = (struct store_commitment){
+      .job = m->config.identity.job,
+      .label = label,
+      .outcome = outcome,
+      .model = job->model.bytes,
+      .n_model = job->model.n_bytes,
+      .own_half = job->half.bytes,
+      .n_own_half = job->half.n_bytes,
+      .metrics = r->metrics,
+      .contributions = job->contributions,
+      .n_contributions = n,
+      .sent_bytes = m->sent_bytes - m->sent_at_commit,
+      .received_bytes = m->received_bytes - m->received_at_commit,
+      .seconds = (double)(now_ms - m->started_ms) / 1000,
+  };
+  m->sent_at_commit = m->sent_bytes;
+  m->received_at_commit = m->received_bytes;
+  m->commit_pending = true;
+  machine_put_write(m, job);
+}
+
+/* An adoption that found no usable copy goes back to meeting; everything else is committed. */
+void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms) {
+  uint32_t n_merged = 0;
+  for (size_t i = 0; i < r->n_peers; i++)
+    n_merged += settle_row(m, &r->peers[i]);
+  if (r->kind == JOB_ADOPT && r->error != ERR_OK) {
+    machine_jump_failed(m, now_ms);
+    return;
+  }
+  bool is_short = !is_jump(r) && n_merged < m->config.min_peers;
+  struct round_label label =
+      is_short ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};
+  m->rounds_alone = is_short ? m->rounds_alone + 1 : 0;
+  m->shown.metrics = r->metrics;
+  m->shown.n_merged = n_merged;
+  m->shown.n_expected = (uint32_t)m->config.n_peers;
+  put_commit(m, r, label, outcome_of(r, is_short), now_ms);
+  m->reached = label;
+  m->in_work = label;
+  machine_go_on(m, now_ms);
+}
+
+void machine_on_committed(struct round_machine *m) {
+  m->commit_pending = false;
+  m->committed = m->reached;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    if (m->peers[i].last_reason == ERR_OK && m->peers[i].has_session)
+      m->ports.done(m->ports.context, i, m->peers[i].merged.sequence, ERR_OK);
+  machine_note(m, "round-committed", SIZE_MAX, "");
+  if (m->phase == PHASE_COMMITTING)
+    m->phase = PHASE_IDLE;
+  machine_publish_waiting(m);
+  m->ports.state_changed(m->ports.context);
+}

@@ -1,0 +1,78 @@
+/* A peer as the round machine sees it: is it waited for, was it heard, what does its copy weigh. Pure. */
+#ifndef AGENT_CORE_ROUND_PEER_H
+#define AGENT_CORE_ROUND_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/core/inbox.h"
+#include "base/err.h"
+#include "gossip/gossip.h"
+#include "store/store.h"
+
+enum {
+  ABSENT_AFTER = 2,     /* rounds missed without a session */
+  SLOW_AFTER = 3,       /* gathers missed in a row with one */
+  QUARANTINE_AFTER = 3, /* broken payloads in a row */
+};
+
+struct round_peer {
+  struct inbox inbox;
+
+  bool has_session;
+  bool has_hello; /* in this session, for this job, with equal schema and contract */
+  bool has_state; /* since the last HELLO */
+  struct wire_state state;
+  enum err link_reason; /* why there is no session; ERR_OK while one stands */
+  enum err job_reason;  /* why the job is refused: stands until a HELLO says otherwise */
+
+  bool is_absent, is_slow, is_quarantined;
+  uint32_t missed_without_session, missed_with_session; /* in a row */
+
+  bool has_news;           /* a HELLO or an update came since the last gather ended */
+  struct position seen;    /* held when that gather ended */
+  struct position merged;  /* newest place of its chain that a merge used */
+  struct chain_place next; /* of its copy, once the links that the merge in work took are applied */
+  uint64_t taken_sequence; /* of ours, by its DONE */
+  uint64_t lost_at_ms;     /* when its last session ended */
+
+  /* the gather that runs or ran last */
+  bool is_heard;
+  int64_t arrival_ms;   /* after our payload was durable; −1 = not heard */
+  bool has_open_sample; /* it was missing, and is sampled with its true lateness when it comes */
+  uint64_t open_sample, open_round, open_clock_ms;
+
+  /* the last merge */
+  enum err last_reason;
+  double last_weight;
+  uint32_t last_lag;
+};
+
+/* ERR_OK: it is waited for. Else why not: the reason of its refusal, ERR_QUARANTINED, ERR_NOT_FOLLOWING, ERR_PAUSED,
+ * ERR_FINISHED, ERR_ABSENT, ERR_SLOW. */
+enum err round_peer_standing(const struct round_peer *p);
+
+/* Its link or job is refused for a reason that time does not heal: which, else ERR_OK. */
+enum err round_peer_refusal(const struct round_peer *p);
+
+/* Its update for the label is here, it said that there is none, or its STATE says that it went past and nothing of it is
+ * left to fetch (so that equal timing never changes bits). Sub-rounds of two agents have nothing to do with each other:
+ * within one number whatever is newer than the last gather counts. */
+bool round_peer_has_spoken(const struct round_peer *p, struct round_label label);
+
+/* It knows a model that can be fetched from it now. */
+bool round_peer_is_source(const struct round_peer *p);
+
+/* The reason shown for a round that did not merge anything new of it. */
+enum err round_peer_missing_reason(const struct round_peer *p);
+
+/* May its next copy be used at all, and is the sample count that stands with it believable? */
+enum err round_peer_copy_check(const struct round_peer *p);
+
+/* Its next copy holds an update that no merge has used. */
+bool round_peer_has_advanced(const struct round_peer *p);
+
+/* Counts a gather that ended. Returns the change of standing it caused: ERR_ABSENT, ERR_SLOW or ERR_OK. */
+enum err round_peer_gather_ended(struct round_peer *p, bool was_awaited);
+
+#endif

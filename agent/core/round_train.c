@@ -1,0 +1,224 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/round_machine.h"
+#include "base/must.h"
+
+/* ---- what comes next ---------------------------------------------------------------------------------------------- */
+
+bool machine_is_finished(const struct round_machine *m) {
+  return m->config.count > 0 && m->reached.round >= m->config.count;
+}
+
+static bool anybody_has_news(const struct round_machine *m) {
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    if (m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news)
+      return true;
+  return false;
+}
+
+bool machine_is_alone(const struct round_machine *m) {
+  return m->config.min_peers > 0 && m->rounds_alone >= m->config.alone_rounds && !anybody_has_news(m);
+}
+
+static void start_training(struct round_machine *m, uint64_t now_ms) {
+  m->in_work = (struct round_label){.round = m->reached.round + 1, .sub = m->reached.sub};
+  m->started_ms = now_ms;
+  m->encodes_full = m->starts_chain;
+  m->starts_chain = false;
+  struct trainer_job *job = machine_trainer_job(m, JOB_TRAIN);
+  job->rate_scale = m->train_failures >= TRAIN_FAILURES_HALVE ? 0.5 : 1;
+  job->start_chain = m->encodes_full;
+  machine_put_train(m, job);
+  machine_enter(m, PHASE_TRAINING);
+}
+
+void machine_tick_idle(struct round_machine *m, uint64_t now_ms) {
+  if (m->commit_pending)
+    return;
+  if (machine_is_finished(m)) {
+    m->finished_at_ms = now_ms;
+    machine_note(m, "finished", SIZE_MAX, "the last round of the job is committed");
+    machine_enter(m, PHASE_FINISHED);
+  } else if (machine_should_jump(m, now_ms)) {
+    machine_jump(m, now_ms);
+  } else if (machine_is_alone(m)) {
+    m->wait_until_ms = now_ms + m->config.linger_ms;
+    machine_note(m, "alone", SIZE_MAX, "no peer took part for too long: waiting without training until one is back");
+    machine_enter(m, PHASE_ALONE);
+  } else {
+    start_training(m, now_ms);
+  }
+}
+
+void machine_go_on(struct round_machine *m, uint64_t now_ms) {
+  bool is_plain = !machine_is_finished(m) && !machine_is_alone(m) && !machine_should_jump(m, now_ms);
+  if (is_plain)
+    start_training(m, now_ms);
+  else
+    machine_enter(m, PHASE_COMMITTING);
+}
+
+/* The time without any session is what ends a job that waits alone. */
+void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
+  if (!machine_is_alone(m)) {
+    m->wait_until_ms = 0;
+    machine_note(m, "alone-over", SIZE_MAX, "a peer is back");
+    machine_enter(m, PHASE_IDLE);
+    return;
+  }
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    if (m->peers[i].has_session)
+      m->wait_until_ms = now_ms + m->config.linger_ms;
+  if (m->config.count == 0 || now_ms < m->wait_until_ms)
+    return;
+  m->is_short = true;
+  m->finished_at_ms = now_ms;
+  machine_note(m, "finished-short", SIZE_MAX, "no peer came back: the job ends before its last round");
+  machine_enter(m, PHASE_FINISHED);
+}
+
+/* ---- publishing --------------------------------------------------------------------------------------------------- */
+
+static struct manifest own_manifest(const struct round_machine *m, const struct trainer_result *r) {
+  struct manifest own = m->config.identity;
+  own.boot_epoch = m->config.boot_epoch;
+  own.sequence = m->last_sequence + 1;
+  own.round = m->in_work.round;
+  own.sub = (uint16_t)m->in_work.sub;
+  own.degree = (uint16_t)m->config.n_peers;
+  own.mu = 1;
+  if (r->error != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
+    int index = err_drop_index(r->error);
+    own.kind = MANIFEST_NONE;
+    own.encoding = (uint8_t)(index < 0 ? 0 : index);
+    own.chain = m->own.chain;
+    return own;
+  }
+  own.kind = m->encodes_full ? MANIFEST_FULL : MANIFEST_DIFFERENCE;
+  own.encoding = m->encodes_full ? ENCODING_F32 : m->config.encoding;
+  own.local_steps = r->local_steps;
+  own.samples = r->n_samples;
+  own.payload_root = r->payload_root;
+  own.n_payload = r->payload.n_bytes;
+  own.chain = m->encodes_full ? chain_start(&r->payload_root) : m->own.chain;
+  if (own.sequence % MANIFEST_COPY_ROOT_EVERY == 0)
+    own.copy_root = r->copy_root;
+  return own;
+}
+
+/* The full copy of what peers hold of us after this publication, for joiners and after gaps. */
+static void sign_copy(struct round_machine *m, const struct manifest *published, const struct trainer_result *r,
+                      struct scribe_job *job) {
+  struct manifest copy = *published;
+  copy.kind = MANIFEST_FULL;
+  copy.encoding = ENCODING_F32;
+  copy.chain = link_place(published).position.chain;
+  copy.payload_root = r->copy_root;
+  copy.n_payload = r->n_copy;
+  m->ports.sign(m->ports.context, &copy, job->copy_manifest);
+  job->publication.copy_manifest = job->copy_manifest;
+  job->publication.n_copy_manifest = MANIFEST_BYTES;
+}
+
+/* Moves payload and half from the result. */
+static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
+  job->payload = r->payload;
+  job->half = r->half;
+  r->payload = r->half = (struct buffer){0}; /* now the job's */
+  job->publication.payload = job->payload.bytes;
+  job->publication.n_payload = job->payload.n_bytes;
+  job->publication.half = job->half.bytes;
+  job->publication.n_half = job->half.n_bytes;
+  job->publication.copy_offset = r->copy_offset;
+  job->publication.n_copy = r->n_copy;
+}
+
+/* A training that failed publishes that there is nothing. */
+static void publish(struct round_machine *m, struct trainer_result *r) {
+  struct scribe_job *job = machine_scribe_job(SCRIBE_PUBLISH);
+  struct manifest manifest = own_manifest(m, r);
+  m->ports.sign(m->ports.context, &manifest, job->manifest);
+  m->last_sequence = manifest.sequence;
+  m->publishing.position = link_place(&manifest).position;
+  memcpy(m->publishing.manifest, job->manifest, MANIFEST_BYTES);
+  job->publication = (struct store_publication){
+      .job = manifest.job,
+      .label = m->in_work,
+      .boot_epoch = manifest.boot_epoch,
+      .sequence = manifest.sequence,
+      .chain = m->publishing.position.chain,
+      .manifest = job->manifest,
+      .n_manifest = MANIFEST_BYTES,
+      .train_loss = r->train_loss,
+      .train_seconds = r->seconds,
+      .n_samples = r->n_samples,
+  };
+  if (manifest.kind != MANIFEST_NONE)
+    attach_payload(job, r);
+  if (manifest.kind == MANIFEST_DIFFERENCE)
+    sign_copy(m, &manifest, r, job);
+  machine_enter(m, PHASE_PUBLISHING);
+  machine_put_write(m, job);
+}
+
+static void training_failed(struct round_machine *m, const struct trainer_result *r) {
+  m->train_failures++;
+  m->starts_chain = m->starts_chain || m->encodes_full;
+  const char *measure = m->train_failures >= TRAIN_FAILURES_PAUSE   ? ", the job is paused"
+                        : m->train_failures >= TRAIN_FAILURES_HALVE ? ", the learning rate is halved"
+                                                                    : "";
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "training failed: %s; the model is as it was committed%s", err_sentence(r->error),
+           measure);
+  machine_note(m, "train-failed", SIZE_MAX, text);
+}
+
+void machine_on_train_result(struct round_machine *m, struct trainer_result *r) {
+  if (r->error == ERR_OK) {
+    m->train_failures = 0;
+    m->training_ms = (uint64_t)(r->seconds * 1000);
+    m->shown.train_loss = r->train_loss;
+  } else {
+    training_failed(m, r);
+  }
+  m->trained = r;
+  machine_publish_waiting(m);
+}
+
+void machine_publish_waiting(struct round_machine *m) {
+  struct trainer_result *r = m->trained;
+  if (!r || m->commit_pending || m->raising_above > 0)
+    return;
+  m->trained = NULL;
+  publish(m, r);
+  trainer_result_free(r);
+}
+
+void machine_on_published(struct round_machine *m, uint64_t now_ms) {
+  m->own = m->publishing.position;
+  m->ports.offer(m->ports.context, m->publishing.manifest);
+  if (m->train_failures >= TRAIN_FAILURES_PAUSE)
+    machine_enter(m, PHASE_PAUSED);
+  else
+    machine_start_gather(m, now_ms);
+}
+
+/* ---- rolled-back store -------------------------------------------------------------------------------------------- */
+
+/* This store was rolled back or lost: what is encoded next starts a chain, above everything that peers have seen. */
+void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof) {
+  bool is_known = proof->boot_epoch <= m->config.boot_epoch && proof->sequence <= m->last_sequence;
+  if (proof->sequence > m->last_sequence)
+    m->last_sequence = proof->sequence;
+  if (is_known || proof->boot_epoch <= m->raising_above)
+    return;
+  m->starts_chain = true;
+  m->raising_above = proof->boot_epoch;
+  machine_note(m, "rolled-back", peer,
+               "it holds a newer update of ours than our store: a backup was restored or state was lost");
+  struct scribe_job *job = machine_scribe_job(SCRIBE_RAISE_EPOCH);
+  job->above = proof->boot_epoch;
+  machine_put_write(m, job);
+}
