@@ -34,10 +34,10 @@ struct gossip_peer_config {
 
 struct gossip_job_config {
   struct digest job;
-  struct digest file;     /* job file: a difference is only shown */
-  struct digest schema;   /* a difference refuses the job */
-  struct digest contract; /* a difference refuses the job */
-  const char *schema_text;   /* canonical lines, ≤ MAX_SCHEMA_TEXT_BYTES; sent once to a peer that differs */
+  struct digest file;      /* job file: a difference is only shown */
+  struct digest schema;    /* a difference refuses the job */
+  struct digest contract;  /* a difference refuses the job */
+  const char *schema_text; /* canonical lines, ≤ MAX_SCHEMA_TEXT_BYTES; sent once to a peer that differs */
   const char *contract_text;
 };
 
@@ -51,8 +51,8 @@ struct gossip_config {
   size_t n_peers;
   const struct gossip_job_config *jobs; /* texts borrowed for life */
   size_t n_jobs;
-  uint64_t payload_max_bytes; /* receive memory in total */
-  uint64_t payload_bound;     /* the longest payload that any job's encoding can have */
+  uint64_t payload_max_bytes;        /* receive memory in total */
+  uint64_t payload_bound;            /* the longest payload that any job's encoding can have */
   uint16_t version_min, version_max; /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
   uint64_t (*now_ms)(void *context);
   void *now_context;
@@ -104,7 +104,7 @@ struct wire_state {
   uint32_t sub;
   uint64_t round_in_work; /* = round when nothing is in work */
   uint32_t sub_in_work;
-  struct position newest; /* own newest publication */
+  struct position newest;            /* own newest publication */
   uint32_t progress, progress_total; /* batches of the training in work, or 0 of 0 */
   bool finished;
 };
@@ -213,12 +213,12 @@ void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
 
 struct gossip_peer_info {
   bool has_session;
-  enum err reason;               /* ERR_OK with a session of equal job, else why not */
+  enum err reason;                 /* ERR_OK with a session of equal job, else why not */
   char sentence[MAX_REASON_BYTES]; /* what a person reads: first difference, remedy; "" when alive */
-  uint64_t since_ms;             /* now − since = time in this state */
-  uint64_t last_heard_ms;        /* 0 = never */
+  uint64_t since_ms;               /* now − since = time in this state */
+  uint64_t last_heard_ms;          /* 0 = never */
   uint64_t boot_epoch;
-  double rtt_ms;                 /* < 0 = unknown */
+  double rtt_ms;                       /* < 0 = unknown */
   uint64_t sent_bytes, received_bytes; /* frames, after encryption */
   uint64_t drops[N_DROPS];
   bool we_dialled;

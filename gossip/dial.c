@@ -1,0 +1,93 @@
+#include "gossip/node.h"
+
+/* ---- when ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_dialled(const struct peer *p) {
+  return p->config.address[0] != '\0';
+}
+
+/* At once, then after an eighth of the time without a settled session, ± 50 %: soon after a short break, every 30 s
+ * after a long one. */
+static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
+  if (p->n_dials == 0)
+    return 0;
+  uint64_t wait_ms = (node_now(g) - p->down_ms) / 8;
+  if (wait_ms < DIAL_BACK_OFF_MIN_MS)
+    wait_ms = DIAL_BACK_OFF_MIN_MS;
+  wait_ms = wait_ms / 2 + rng_below(&g->rng, wait_ms + 1);
+  return wait_ms < DIAL_BACK_OFF_MAX_MS ? wait_ms : DIAL_BACK_OFF_MAX_MS;
+}
+
+void dial_later(struct gossip *g, struct peer *p) {
+  if (is_dialled(p) && !p->slots[SLOT_LIVE].session && !g->is_closing)
+    timer_set(g, p, TIMER_DIAL, back_off_ms(g, p));
+}
+
+/* ---- how ------------------------------------------------------------------------------------------------------------ */
+
+/* The dialled connection does not exist any more. */
+static void dial_clear(struct peer *p) {
+  p->is_connected = false;
+  timer_clear(p, TIMER_DIAL);
+  timer_clear(p, TIMER_DIAL_PATIENCE);
+  timer_clear(p, TIMER_NO_ANSWER);
+  handshake_forget(p);
+}
+
+void dial_now(struct gossip *g, struct peer *p) {
+  p->n_dials++;
+  timer_set(g, p, TIMER_DIAL_PATIENCE, DIAL_PATIENCE_MS);
+  g->link.dial(g->link.context, peer_index(g, p), p->config.address);
+}
+
+void dial_stop(struct gossip *g, struct peer *p) {
+  if (!is_dialled(p))
+    return;
+  dial_clear(p);
+  g->link.hang_up(g->link.context, peer_index(g, p));
+  dial_later(g, p);
+}
+
+void dial_give_up(struct gossip *g, struct peer *p) {
+  if (!p->is_connected)
+    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s within %d s", p->config.address, DIAL_PATIENCE_MS / 1000);
+  dial_stop(g, p);
+}
+
+void dial_say_no_answer(struct gossip *g, struct peer *p) {
+  peer_explain(g, p, ERR_NO_ANSWER,
+               "connected to %s, no session: its key differs from the config or it does not know ours",
+               p->config.address);
+}
+
+/* ---- what became of it ----------------------------------------------------------------------------------------------- */
+
+static void on_connected(struct gossip *g, struct peer *p) {
+  p->is_connected = true;
+  timer_set(g, p, TIMER_DIAL_PATIENCE, DIAL_PATIENCE_MS);
+  timer_set(g, p, TIMER_NO_ANSWER, NO_ANSWER_MS);
+  handshake_start(g, p);
+}
+
+static void explain_failure(struct gossip *g, struct peer *p, enum dial_event event) {
+  const char *address = p->config.address;
+  if (event == DIAL_FAILED)
+    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s", address);
+  else if (event == DIAL_GARBLED)
+    peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s is not an agent", address);
+  else if (event == DIAL_REFUSED)
+    peer_explain(g, p, ERR_REFUSED, "%s takes no more connections without a session now", address);
+}
+
+void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
+  if (event == DIAL_CONNECTED) {
+    on_connected(g, p);
+    return;
+  }
+  dial_clear(p);
+  session_lose_conn(g, p, peer_index(g, p));
+  if (p->slots[SLOT_LIVE].session)
+    return;
+  explain_failure(g, p, event);
+  dial_later(g, p);
+}

@@ -1,0 +1,271 @@
+#include "gossip/fetch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+
+enum { MIN_WINDOW_CHUNKS = MIN_FETCH_WINDOW_BYTES / CHUNK_BYTES, MAX_REPEATS = 5 };
+
+void fetches_init(struct fetches *f, struct fetch_budget *budget) {
+  *f = (struct fetches){.budget = budget, .window = MIN_WINDOW_CHUNKS, .rtt_ms = -1};
+}
+
+void fetches_done(struct fetches *f) {
+  for (size_t i = 0; i < MAX_FETCHES; i++)
+    if (f->slots[i].step != FETCH_FREE)
+      fetch_drop(f, &f->slots[i]);
+}
+
+static bool has_chunk(const struct fetch *fetch, uint32_t index) {
+  return fetch->have[index / 8] >> (index % 8) & 1;
+}
+
+static size_t chunk_bytes(const struct fetch *fetch, uint32_t index) {
+  uint64_t left = fetch->manifest.n_payload - (uint64_t)index * CHUNK_BYTES;
+  return left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+}
+
+static struct fetch *find(struct fetches *f, enum fetch_step step, const struct digest *root) {
+  for (size_t i = 0; i < MAX_FETCHES; i++)
+    if (f->slots[i].step == step && (!root || digest_equal(&f->slots[i].manifest.payload_root, root)))
+      return &f->slots[i];
+  return NULL;
+}
+
+struct fetch *fetch_running(struct fetches *f, const struct digest *root) {
+  if (root)
+    return find(f, FETCH_RUNNING, root);
+  struct fetch *first = NULL;
+  for (size_t i = 0; i < MAX_FETCHES; i++)
+    if (f->slots[i].step == FETCH_RUNNING && (!first || f->slots[i].turn < first->turn))
+      first = &f->slots[i];
+  return first;
+}
+
+void fetches_drop_parked(struct fetches *f) {
+  for (struct fetch *parked; (parked = find(f, FETCH_PARKED, NULL));)
+    fetch_drop(f, parked);
+}
+
+/* A place with memory for the payload: the parked one of the same payload, else a new one. */
+static enum err fetch_place(struct fetches *f, const struct manifest *m, struct fetch **out_fetch) {
+  struct fetch *fetch = find(f, FETCH_PARKED, &m->payload_root);
+  if (fetch && fetch->manifest.n_payload == m->n_payload) {
+    *out_fetch = fetch;
+    return ERR_OK;
+  }
+  if (!find(f, FETCH_FREE, NULL) || m->n_payload > f->budget->limit - f->budget->used)
+    fetches_drop_parked(f);
+  fetch = find(f, FETCH_FREE, NULL);
+  if (!fetch)
+    return ERR_BUSY;
+  if (m->n_payload > f->budget->limit - f->budget->used)
+    return ERR_BUDGET;
+  uint32_t n_chunks = (uint32_t)((m->n_payload + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  uint8_t *payload = malloc((size_t)m->n_payload), *have = calloc((n_chunks + 7) / 8, 1);
+  if (!payload || !have) {
+    free(payload);
+    free(have);
+    return ERR_NO_MEMORY;
+  }
+  f->budget->used += m->n_payload;
+  *fetch = (struct fetch){.payload = payload, .have = have, .n_chunks = n_chunks};
+  *out_fetch = fetch;
+  return ERR_OK;
+}
+
+enum err fetch_start(struct fetches *f, size_t job, const struct manifest *m, uint64_t now_ms) {
+  MUST(m->n_payload >= 1 && m->n_payload <= (uint64_t)MAX_CHUNKS * CHUNK_BYTES);
+  if (fetch_running(f, &m->payload_root))
+    return ERR_BUSY;
+  bool was_idle = !fetch_running(f, NULL);
+  struct fetch *fetch;
+  enum err e = fetch_place(f, m, &fetch);
+  if (e != ERR_OK)
+    return e;
+  fetch->step = FETCH_RUNNING;
+  fetch->job = job;
+  fetch->manifest = *m;
+  fetch->turn = f->next_turn++;
+  if (was_idle) {
+    f->progress_ms = f->rate_ms = now_ms;
+    f->rate_bytes = 0;
+    f->n_repeats = 0;
+  }
+  return ERR_OK;
+}
+
+static bool is_requested(const struct fetches *f, const struct fetch *fetch, uint32_t index) {
+  for (size_t i = 0; i < f->n_requests; i++)
+    if (f->requests[i].fetch == fetch && f->requests[i].index == index)
+      return true;
+  return false;
+}
+
+static bool is_wanted(const struct fetches *f, const struct fetch *fetch, uint32_t index) {
+  return index < fetch->n_chunks && !has_chunk(fetch, index) && !is_requested(f, fetch, index);
+}
+
+/* The earliest fetch of which chunks are still to be asked for, and the first of them. */
+static struct fetch *next_wanted(struct fetches *f, uint32_t *out_index) {
+  struct fetch *best = NULL;
+  for (size_t i = 0; i < MAX_FETCHES; i++) {
+    struct fetch *fetch = &f->slots[i];
+    if (fetch->step != FETCH_RUNNING || (best && best->turn < fetch->turn))
+      continue;
+    for (uint32_t k = 0; k < fetch->n_chunks; k++)
+      if (is_wanted(f, fetch, k)) {
+        best = fetch;
+        *out_index = k;
+        break;
+      }
+  }
+  return best;
+}
+
+bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **out_fetch) {
+  size_t room = f->window - f->n_requests;
+  if (f->n_requests > 0 && room < f->window / 4) /* fewer and longer GETs */
+    return false;
+  uint32_t first = 0, count = 0;
+  struct fetch *fetch = next_wanted(f, &first);
+  if (!fetch || room == 0)
+    return false;
+  while (count < room && is_wanted(f, fetch, first + count))
+    count++;
+  *out_get = (struct message_get){.root = fetch->manifest.payload_root,
+                                  .job = fetch->manifest.job,
+                                  .n_payload = fetch->manifest.n_payload,
+                                  .first = first,
+                                  .count = count};
+  *out_fetch = fetch;
+  return true;
+}
+
+void fetch_asked(struct fetches *f, struct fetch *fetch, const struct message_get *get, uint64_t now_ms) {
+  MUST(f->n_requests + get->count <= MAX_WINDOW_CHUNKS);
+  if (f->n_requests == 0)
+    f->progress_ms = now_ms;
+  for (uint32_t i = 0; i < get->count; i++)
+    f->requests[f->n_requests++] = (struct fetch_request){
+        .fetch = fetch, .index = get->first + i, .is_last = i + 1 == get->count, .sent_ms = now_ms};
+}
+
+static void request_remove(struct fetches *f, size_t i) {
+  f->n_requests--;
+  memmove(&f->requests[i], &f->requests[i + 1], (f->n_requests - i) * sizeof *f->requests);
+}
+
+/* The answer to a request: how long it took tells the round trip and whether the window may grow. */
+static void request_answered(struct fetches *f, const struct fetch *fetch, uint32_t index, uint64_t now_ms) {
+  for (size_t i = 0; i < f->n_requests; i++) {
+    if (f->requests[i].fetch != fetch || f->requests[i].index != index)
+      continue;
+    uint64_t took_ms = now_ms - f->requests[i].sent_ms;
+    if (f->requests[i].is_last && took_ms < FETCH_PROMPT_MS && f->window < MAX_WINDOW_CHUNKS)
+      f->window *= 2;
+    if (f->n_requests == 1)
+      fetches_add_rtt(f, took_ms);
+    request_remove(f, i);
+    return;
+  }
+}
+
+enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint64_t now_ms,
+                     struct fetch **out_complete) {
+  *out_complete = NULL;
+  struct fetch *fetch = NULL;
+  for (size_t i = 0; i < MAX_FETCHES && !fetch; i++)
+    if (f->slots[i].step == FETCH_RUNNING &&
+        memcmp(f->slots[i].manifest.payload_root.bytes, chunk->root_prefix, ROOT_PREFIX_BYTES) == 0)
+      fetch = &f->slots[i];
+  if (!fetch)
+    return ERR_OK;
+  if (chunk->index >= fetch->n_chunks || chunk->n_data != chunk_bytes(fetch, chunk->index))
+    return ERR_MESSAGE;
+  if (has_chunk(fetch, chunk->index))
+    return ERR_OK;
+  memcpy(fetch->payload + (size_t)chunk->index * CHUNK_BYTES, chunk->data, chunk->n_data);
+  fetch->have[chunk->index / 8] |= (uint8_t)(1u << (chunk->index % 8));
+  fetch->n_have++;
+  f->progress_ms = now_ms;
+  f->n_repeats = 0;
+  f->rate_bytes += chunk->n_data;
+  request_answered(f, fetch, chunk->index, now_ms);
+  if (fetch->n_have == fetch->n_chunks)
+    *out_complete = fetch;
+  return ERR_OK;
+}
+
+/* Takes the fetch's requests back. */
+static void requests_forget(struct fetches *f, const struct fetch *fetch) {
+  for (size_t i = f->n_requests; i-- > 0;)
+    if (f->requests[i].fetch == fetch)
+      request_remove(f, i);
+}
+
+uint8_t *fetch_take(struct fetches *f, struct fetch *fetch) {
+  MUST(fetch->step == FETCH_RUNNING && fetch->n_have == fetch->n_chunks);
+  uint8_t *payload = fetch->payload;
+  fetch->payload = NULL;
+  fetch_drop(f, fetch);
+  return payload;
+}
+
+void fetch_park(struct fetches *f, struct fetch *fetch) {
+  requests_forget(f, fetch);
+  fetch->step = FETCH_PARKED;
+}
+
+void fetch_drop(struct fetches *f, struct fetch *fetch) {
+  requests_forget(f, fetch);
+  f->budget->used -= fetch->manifest.n_payload;
+  free(fetch->payload);
+  free(fetch->have);
+  *fetch = (struct fetch){0};
+}
+
+void fetches_renew(struct fetches *f) {
+  f->n_requests = 0;
+}
+
+void fetches_add_rtt(struct fetches *f, uint64_t rtt_ms) {
+  f->rtt_ms = f->rtt_ms < 0 ? (double)rtt_ms : f->rtt_ms + ((double)rtt_ms - f->rtt_ms) / 8;
+}
+
+static uint64_t repeat_ms(const struct fetches *f) {
+  uint64_t base_ms = FETCH_REPEAT_MS;
+  if (4 * f->rtt_ms > (double)base_ms)
+    base_ms = (uint64_t)(4 * f->rtt_ms);
+  return base_ms << (f->n_repeats < MAX_REPEATS ? f->n_repeats : MAX_REPEATS);
+}
+
+struct fetch *fetches_tick(struct fetches *f, uint64_t now_ms) {
+  struct fetch *running = fetch_running(f, NULL);
+  if (!running)
+    return NULL;
+  if (now_ms - f->rate_ms >= FETCH_RATE_MS) {
+    bool is_slow = f->rate_bytes < FETCH_RATE_BYTES;
+    f->rate_ms = now_ms;
+    f->rate_bytes = 0;
+    if (is_slow)
+      return running;
+  }
+  if (f->n_requests > 0 && now_ms - f->progress_ms >= repeat_ms(f)) {
+    f->n_requests = 0;
+    f->progress_ms = now_ms;
+    f->n_repeats++;
+  }
+  return NULL;
+}
+
+uint64_t fetches_due_ms(const struct fetches *f) {
+  bool is_running = false;
+  for (size_t i = 0; i < MAX_FETCHES; i++)
+    is_running = is_running || f->slots[i].step == FETCH_RUNNING;
+  if (!is_running)
+    return UINT64_MAX;
+  uint64_t rate_ms = f->rate_ms + FETCH_RATE_MS, again_ms = f->progress_ms + repeat_ms(f);
+  return f->n_requests > 0 && again_ms < rate_ms ? again_ms : rate_ms;
+}

@@ -1,0 +1,363 @@
+#include "gossip/node.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "crypto/random.h"
+
+/* ---- timers ----------------------------------------------------------------------------------------------------------- */
+
+void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms) {
+  p->timers[t] = node_now(g) + in_ms;
+}
+
+void timer_clear(struct peer *p, enum timer t) {
+  p->timers[t] = TIMER_OFF;
+}
+
+static void run_timers(struct gossip *g, struct peer *p) {
+  static void (*const handlers[N_TIMERS])(struct gossip *, struct peer *) = {
+      [TIMER_DIAL] = dial_now,
+      [TIMER_DIAL_PATIENCE] = dial_give_up,
+      [TIMER_NO_ANSWER] = dial_say_no_answer,
+      [TIMER_HANDSHAKE] = handshake_start,
+      [TIMER_GREETING] = session_ungreeted,
+      [TIMER_REKEY] = handshake_start,
+      [TIMER_EXPIRE] = session_expire,
+      [TIMER_PREVIOUS] = session_forget_previous,
+      [TIMER_SILENCE] = session_silent,
+      [TIMER_STATE] = send_states,
+      [TIMER_FETCH] = receive_fetch_tick,
+      [TIMER_FLUSH] = send_flush,
+  };
+  for (size_t t = 0; t < N_TIMERS; t++)
+    if (p->timers[t] <= node_now(g)) {
+      p->timers[t] = TIMER_OFF;
+      handlers[t](g, p);
+    }
+}
+
+/* Everything that is due, and everything that can be sent: a connection that was full waits for its timer. */
+static void node_tick(struct gossip *g) {
+  for (size_t i = 0; i < g->n_peers; i++)
+    run_timers(g, &g->peers[i]);
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (g->peers[i].timers[TIMER_FLUSH] == TIMER_OFF)
+      send_flush(g, &g->peers[i]);
+}
+
+static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {
+  uint64_t due_ms = TIMER_OFF, now_ms = node_now(g);
+  for (size_t i = 0; i < g->n_peers; i++)
+    for (size_t t = 0; t < N_TIMERS; t++)
+      if (g->peers[i].timers[t] < due_ms)
+        due_ms = g->peers[i].timers[t];
+  if (due_ms == TIMER_OFF)
+    return timeout_ms;
+  int64_t until_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 0;
+  return timeout_ms < 0 || until_ms < timeout_ms ? until_ms : timeout_ms;
+}
+
+void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
+  node_tick(g);
+  g->link.wait(g->link.context, extra, n_extra, wait_ms(g, timeout_ms));
+  node_tick(g);
+}
+
+/* ---- what the link tells ----------------------------------------------------------------------------------------------- */
+
+void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason) {
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (g->peers[i].slots[SLOT_LIVE].session && g->peers[i].slots[SLOT_LIVE].conn == conn) {
+      peer_count(&g->peers[i], reason);
+      return;
+    }
+  strangers_count(&g->strangers, address, reason, node_now(g));
+}
+
+static void on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
+  struct gossip *g = context;
+  struct frame_head head;
+  g->received_bytes += n;
+  enum err e = frame_head_read(frame, n, &head);
+  if (e != ERR_OK) {
+    frame_blame(g, conn, address, e);
+    return;
+  }
+  if (head.type == MESSAGE_HANDSHAKE_1) {
+    session_on_handshake_1(g, conn, address, &head, frame, n);
+  } else if (head.type == MESSAGE_HANDSHAKE_2) {
+    session_on_handshake_2(g, conn, address, &head, frame, n);
+  } else {
+    struct peer *p = session_open(g, conn, address, &head, frame);
+    if (!p)
+      return;
+    p->info.received_bytes += n;
+    receive_message(g, p, head.type, frame + FRAME_HEAD_BYTES, head.n_plain);
+  }
+}
+
+static void on_dial(void *context, size_t peer, enum dial_event event) {
+  struct gossip *g = context;
+  dial_on_event(g, &g->peers[peer], event);
+}
+
+static void on_gone(void *context, uint64_t conn) {
+  struct gossip *g = context;
+  for (size_t i = 0; i < g->n_peers; i++)
+    session_lose_conn(g, &g->peers[i], conn);
+}
+
+static void on_gate(void *context, const char *address) {
+  struct gossip *g = context;
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "connection from %.100s: %s", address, err_sentence(ERR_GATE));
+  strangers_count(&g->strangers, address, ERR_GATE, node_now(g));
+  notes_put(&g->notes, node_now(g), SIZE_MAX, ERR_GATE, text);
+}
+
+struct link_sink node_sink(struct gossip *g) {
+  return (struct link_sink){g, on_frame, on_dial, on_gone, on_gate};
+}
+
+/* ---- peers ------------------------------------------------------------------------------------------------------------- */
+
+size_t job_find(const struct gossip *g, const struct digest *job) {
+  for (size_t i = 0; i < g->config.n_jobs; i++)
+    if (digest_equal(&g->jobs[i].job, job))
+      return i;
+  return SIZE_MAX;
+}
+
+void peer_count(struct peer *p, enum err reason) {
+  int drop = err_drop_index(reason);
+  if (drop >= 0)
+    p->info.drops[drop]++;
+}
+
+void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...) {
+  char sentence[MAX_REASON_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  if (p->info.reason == reason && strcmp(p->info.sentence, sentence) == 0)
+    return;
+  if (p->info.reason != reason)
+    p->info.since_ms = node_now(g);
+  p->info.reason = reason;
+  memcpy(p->info.sentence, sentence, sizeof sentence);
+  if (reason != ERR_OK) {
+    peer_count(p, reason);
+    notes_put(&g->notes, node_now(g), peer_index(g, p), reason, sentence);
+  }
+}
+
+static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_peer_config *config,
+                          char out_why[MAX_REASON_BYTES]) {
+  p->config = *config;
+  p->live_ms = p->down_ms = p->info.since_ms = node_now(g);
+  p->info.reason = ERR_NO_SESSION;
+  snprintf(p->info.sentence, sizeof p->info.sentence, "%s",
+           config->address[0] ? "not yet connected" : "it has no address here and has not dialled us");
+  for (size_t t = 0; t < N_TIMERS; t++)
+    p->timers[t] = TIMER_OFF;
+  fetches_init(&p->fetches, &g->budget);
+  send_forget(p);
+  dial_later(g, p);
+  enum err e = identity_key_x25519(&config->key, p->x25519);
+  if (e != ERR_OK)
+    snprintf(out_why, MAX_REASON_BYTES, "%s: this is no usable key", config->name);
+  return e;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------------- */
+
+static enum err config_check(const struct gossip_config *c, char out_why[MAX_REASON_BYTES]) {
+  if (c->n_peers > MAX_PEERS || c->n_jobs < 1 || c->n_jobs > MAX_JOBS_IN_HELLO) {
+    snprintf(out_why, MAX_REASON_BYTES, "at most %d peers and 1 to %d jobs are possible", MAX_PEERS, MAX_JOBS_IN_HELLO);
+    return ERR_LIMIT;
+  }
+  for (size_t i = 0; i + 1 < c->n_peers; i++)
+    MUST(identity_key_compare(&c->peers[i].key, &c->peers[i + 1].key) < 0);
+  return ERR_OK;
+}
+
+enum err node_new(const struct gossip_config *config, const struct gossip_events *events, struct gossip **out_node,
+                  char out_why[MAX_REASON_BYTES]) {
+  enum err e = config_check(config, out_why);
+  if (e != ERR_OK)
+    return e;
+  struct gossip *g = calloc(1, sizeof *g);
+  struct peer *peers = calloc(config->n_peers + 1, sizeof *peers);
+  if (!g || !peers || notes_init(&g->notes, config->n_peers) != ERR_OK) {
+    free(g);
+    free(peers);
+    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
+    return ERR_NO_MEMORY;
+  }
+  g->config = *config;
+  g->config.peers = NULL;
+  g->config.jobs = NULL;
+  if (g->config.version_max == 0)
+    g->config.version_min = g->config.version_max = GOSSIP_VERSION;
+  memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
+  g->events = *events;
+  g->peers = peers;
+  g->budget.limit = config->payload_max_bytes;
+  strangers_init(&g->strangers, node_now(g));
+  rng_init(&g->rng, random_u64());
+  for (; e == ERR_OK && g->n_peers < config->n_peers; g->n_peers++)
+    e = peer_init(g, &peers[g->n_peers], &config->peers[g->n_peers], out_why);
+  if (e != ERR_OK) {
+    node_free(g);
+    return e;
+  }
+  *out_node = g;
+  return ERR_OK;
+}
+
+void node_free(struct gossip *g) {
+  if (!g)
+    return;
+  for (size_t i = 0; i < g->n_peers; i++) {
+    struct peer *p = &g->peers[i];
+    for (size_t k = 0; k < N_SLOTS; k++)
+      session_free(p->slots[k].session);
+    handshake_forget(p);
+    outbox_clear(&p->outbox);
+    fetches_done(&p->fetches);
+  }
+  notes_done(&g->notes);
+  free(g->peers);
+  free(g);
+}
+
+/* BYE leaves before the connection ends. */
+static void say_bye(struct gossip *g, struct peer *p, enum err reason) {
+  struct message m = {.type = MESSAGE_BYE, .bye = reason == ERR_OK ? ERR_STOPPED : reason};
+  send_message(g, p, &m);
+  send_flush(g, p);
+}
+
+void gossip_close(struct gossip *g, enum err reason) {
+  if (!g)
+    return;
+  g->is_closing = true;
+  for (size_t i = 0; i < g->n_peers; i++)
+    say_bye(g, &g->peers[i], reason);
+  g->link.close(g->link.context);
+  node_free(g);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------------------------ */
+
+/* The peer, when it has a session in which this job is equal. */
+static struct peer *partner(struct gossip *g, size_t peer, size_t job) {
+  MUST(peer < g->n_peers && job < g->config.n_jobs);
+  struct peer *p = &g->peers[peer];
+  return p->info.has_session && p->job_reasons[job] == ERR_OK ? p : NULL;
+}
+
+void gossip_state_changed(struct gossip *g, size_t job) {
+  MUST(job < g->config.n_jobs);
+  for (size_t i = 0; i < g->n_peers; i++)
+    g->peers[i].is_state_due[job] = g->peers[i].info.has_session;
+}
+
+void gossip_ask(struct gossip *g, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t n) {
+  MUST(n >= 1 && n <= MAX_ASK);
+  struct peer *p = partner(g, peer, job);
+  struct message m = {.type = MESSAGE_ASK,
+                      .ask = {.job = g->jobs[job].job, .kind = kind, .first = first, .n = (uint8_t)n}};
+  if (p)
+    send_message(g, p, &m);
+}
+
+void gossip_offer(struct gossip *g, size_t peer, size_t job, const uint8_t manifest[MANIFEST_BYTES]) {
+  struct peer *p = partner(g, peer, job);
+  struct message m = {.type = MESSAGE_MANIFEST, .manifest = manifest};
+  if (p)
+    send_message(g, p, &m);
+}
+
+void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
+  struct peer *p = partner(g, peer, job);
+  struct message m = {.type = MESSAGE_DONE,
+                      .done = {.job = g->jobs[job].job, .sequence = sequence, .outcome = outcome}};
+  if (p)
+    send_message(g, p, &m);
+}
+
+enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct manifest *m) {
+  struct peer *p = partner(g, peer, job);
+  if (!p)
+    return ERR_NO_SESSION;
+  if (m->n_payload == 0 || m->n_payload > g->config.payload_bound)
+    return ERR_LENGTH;
+  enum err e = fetch_start(&p->fetches, job, m, node_now(g));
+  if (e != ERR_BUDGET)
+    return e;
+  for (size_t i = 0; i < g->n_peers; i++)
+    fetches_drop_parked(&g->peers[i].fetches);
+  return fetch_start(&p->fetches, job, m, node_now(g));
+}
+
+void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job) {
+  MUST(peer < g->n_peers && job < g->config.n_jobs);
+  struct fetches *f = &g->peers[peer].fetches;
+  for (size_t i = 0; i < MAX_FETCHES; i++)
+    if (f->slots[i].step != FETCH_FREE && f->slots[i].job == job)
+      fetch_drop(f, &f->slots[i]);
+}
+
+void gossip_count(struct gossip *g, size_t peer, enum err reason) {
+  MUST(peer < g->n_peers);
+  peer_count(&g->peers[peer], reason);
+}
+
+void gossip_kick(struct gossip *g, size_t peer, enum err reason) {
+  MUST(peer < g->n_peers);
+  struct peer *p = &g->peers[peer];
+  say_bye(g, p, reason);
+  if (!p->slots[SLOT_LIVE].session)
+    return;
+  peer_explain(g, p, ERR_NO_SESSION, "we ended the session: %s", err_sentence(reason));
+  session_end(g, p, reason);
+}
+
+void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch) {
+  g->config.boot_epoch = boot_epoch;
+  for (size_t i = 0; i < g->n_peers; i++)
+    gossip_kick(g, i, ERR_STOPPED);
+}
+
+/* ---- showing ------------------------------------------------------------------------------------------------------------- */
+
+void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_info *out_info) {
+  MUST(peer < g->n_peers);
+  const struct peer *p = &g->peers[peer];
+  const struct session *live = p->slots[SLOT_LIVE].session;
+  *out_info = p->info;
+  out_info->rtt_ms = p->fetches.rtt_ms;
+  out_info->we_dialled = live && live->ends.is_initiator;
+}
+
+size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows, size_t capacity) {
+  return strangers_list(&g->strangers, out_rows, capacity);
+}
+
+uint64_t gossip_sent_bytes(const struct gossip *g) {
+  return g->sent_bytes;
+}
+
+uint64_t gossip_received_bytes(const struct gossip *g) {
+  return g->received_bytes;
+}
+
+bool gossip_note_take(struct gossip *g, struct gossip_note *out_note) {
+  return notes_take(&g->notes, out_note);
+}

@@ -1,0 +1,220 @@
+/* Inside of gossip: the peers, their sessions and timers, without a socket. What a link (link.h) brings and what the
+ * clock says goes in, frames and callbacks come out; gossip.h is implemented on top. Room-internal.
+ *
+ *   dial.c      dialling and redialling, reasons why there is no session
+ *   sessions.c  handshakes, which session is the peer's, rekeying, the end
+ *   receive.c   a table of messages and what each does
+ *   send.c      what waits for a peer and when it leaves
+ *   node.c      timers, the poll, the functions of gossip.h */
+#ifndef GOSSIP_NODE_H
+#define GOSSIP_NODE_H
+
+#include "base/rng.h"
+#include "crypto/session.h"
+#include "gossip/fetch.h"
+#include "gossip/handshake.h"
+#include "gossip/link.h"
+#include "gossip/notes.h"
+#include "gossip/outbox.h"
+#include "gossip/serve.h"
+#include "gossip/strangers.h"
+
+enum {
+  DIAL_PATIENCE_MS = 5000, /* from a dial, and from a connection, to a session */
+  DIAL_BACK_OFF_MIN_MS = 200,
+  DIAL_BACK_OFF_MAX_MS = 30 * 1000,
+  NO_ANSWER_MS = 3000, /* connected and no session: said in words */
+  HANDSHAKE_RETRY_MS = 1000,
+  PREVIOUS_KEEP_MS = 10 * 1000, /* the session before, for frames in flight */
+  CLONE_AFTER_MS = 1000,        /* later than that nothing is in flight */
+  SILENCE_MS = 15 * 1000,
+  STATE_EVERY_MS = 5000,
+  SETTLED_MS = 5000, /* a session that lasted so long ends the back-off */
+  FLUSH_MIN_MS = 1,  /* a full connection is tried again, less and less often */
+  FLUSH_MAX_MS = 16,
+  MAX_BAD_SEALS = 3,
+  MAX_CHUNKS_AT_ONCE = 16, /* to one peer, before the next has its turn */
+};
+
+enum timer {
+  TIMER_DIAL,
+  TIMER_DIAL_PATIENCE,
+  TIMER_NO_ANSWER,
+  TIMER_HANDSHAKE,
+  TIMER_GREETING, /* HELLO is overdue */
+  TIMER_REKEY,
+  TIMER_EXPIRE,
+  TIMER_PREVIOUS,
+  TIMER_SILENCE,
+  TIMER_STATE,
+  TIMER_FETCH,
+  TIMER_FLUSH,
+  N_TIMERS
+};
+
+#define TIMER_OFF UINT64_MAX
+
+enum slot_name { SLOT_LIVE, SLOT_PREVIOUS, SLOT_PENDING, SLOT_PENDING_2, N_SLOTS };
+
+/* A session and the connection that it belongs to: a frame that comes by another one is not of it. */
+struct slot {
+  struct session *session; /* NULL: empty */
+  uint64_t conn;
+  uint64_t boot_epoch;
+  uint64_t begun_ms;
+  unsigned n_bad_seals;
+};
+
+struct peer {
+  struct gossip_peer_config config;
+  uint8_t x25519[X25519_BYTES];
+  struct gossip_peer_info info; /* has_session: both have said HELLO; we_dialled and rtt_ms are filled when asked for */
+
+  struct slot slots[N_SLOTS];
+  bool is_greeted;     /* the live session's HELLO has come */
+  uint64_t live_ms;    /* since when there is a live session without a gap */
+  uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
+  unsigned n_dials;    /* since then */
+  bool is_connected;   /* the connection that we dialled stands */
+  struct noise *noise; /* our handshake in flight */
+  uint32_t noise_index;
+  uint64_t noise_ms;
+
+  enum err job_reasons[MAX_JOBS_IN_HELLO]; /* of the live session, own jobs in order; ERR_OK: equal */
+  bool is_difference_known[MAX_JOBS_IN_HELLO];
+
+  bool is_state_due[MAX_JOBS_IN_HELLO];
+  struct outbox outbox;
+  struct serves serves;
+  struct fetches fetches;
+  uint64_t flush_wait_ms;
+
+  uint64_t timers[N_TIMERS]; /* when; TIMER_OFF */
+};
+
+struct gossip {
+  struct gossip_config config; /* peers: NULL, they are in the table below */
+  struct gossip_job_config jobs[MAX_JOBS_IN_HELLO];
+  struct gossip_events events;
+  struct link link;
+  struct peer *peers; /* ascending by key */
+  size_t n_peers;
+  struct fetch_budget budget;
+  struct strangers strangers;
+  struct notes notes;
+  struct rng rng; /* jitter */
+  uint64_t sent_bytes, received_bytes;
+  uint8_t scratch[MAX_CONTROL_BYTES];
+  bool is_closing;
+};
+
+/* ---- node.c --------------------------------------------------------------------------------------------------------- */
+
+/* A node without a link: the caller sets `link` before the first poll. ERR_NO_MEMORY, ERR_RANGE (a peer's key),
+ * ERR_SYNTAX (order of peers). */
+MUST_USE enum err node_new(const struct gossip_config *config, const struct gossip_events *events,
+                           struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
+void node_free(struct gossip *g);
+
+/* What a link tells is given to this. */
+struct link_sink node_sink(struct gossip *g);
+
+static inline uint64_t node_now(const struct gossip *g) {
+  return g->config.now_ms(g->config.now_context);
+}
+
+static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
+  return (size_t)(p - g->peers);
+}
+
+/* Own index of a job, or SIZE_MAX. */
+size_t job_find(const struct gossip *g, const struct digest *job);
+
+void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms);
+void timer_clear(struct peer *p, enum timer t);
+
+void peer_count(struct peer *p, enum err reason);
+
+/* Counts against the peer whose live session uses the connection, else against the address. */
+void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason);
+
+/* Why there is no session, or of what kind it is; a new reason is noted for the log. */
+void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- dial.c ---------------------------------------------------------------------------------------------------------- */
+
+void dial_now(struct gossip *g, struct peer *p);           /* TIMER_DIAL */
+void dial_give_up(struct gossip *g, struct peer *p);       /* TIMER_DIAL_PATIENCE */
+void dial_say_no_answer(struct gossip *g, struct peer *p); /* TIMER_NO_ANSWER */
+
+/* Ends the dialled connection, if any, and plans the next one when nothing else stands. */
+void dial_stop(struct gossip *g, struct peer *p);
+void dial_later(struct gossip *g, struct peer *p);
+
+void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event);
+
+/* ---- sessions.c ------------------------------------------------------------------------------------------------------ */
+
+/* Sends handshake message 1 on the dialled connection; again when due. */
+void handshake_start(struct gossip *g, struct peer *p); /* TIMER_HANDSHAKE, TIMER_REKEY */
+void handshake_forget(struct peer *p);
+
+void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                            const uint8_t *frame, size_t n);
+void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                            const uint8_t *frame, size_t n);
+
+/* Opens a frame in place; the peer, when it is the live session's or one that has just become it, else NULL. */
+struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                          uint8_t *frame);
+
+/* HELLO has come: the session counts from now on. */
+void session_greeted(struct gossip *g, struct peer *p);
+
+/* Ends the live session and its connection, tells the agent, plans a redial. `reason` is for the agent; what people see
+ * was explained before. */
+void session_end(struct gossip *g, struct peer *p, enum err reason);
+
+/* The connection is gone: whatever used it ends. */
+void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn);
+
+void session_expire(struct gossip *g, struct peer *p);          /* TIMER_EXPIRE */
+void session_forget_previous(struct gossip *g, struct peer *p); /* TIMER_PREVIOUS */
+void session_silent(struct gossip *g, struct peer *p);          /* TIMER_SILENCE */
+void session_ungreeted(struct gossip *g, struct peer *p);       /* TIMER_GREETING */
+
+/* Arms a new handshake when the keys have worked enough. */
+void session_check_rekey(struct gossip *g, struct peer *p);
+
+/* ---- send.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Waits for the peer; does nothing without a live session. */
+void send_message(struct gossip *g, struct peer *p, const struct message *m);
+void send_hello(struct gossip *g, struct peer *p);
+void send_schema(struct gossip *g, struct peer *p, size_t job);
+
+/* STATE of every job is due. */
+void send_states(struct gossip *g, struct peer *p); /* TIMER_STATE */
+
+/* Sends what waits, as far as the connection takes it. */
+void send_flush(struct gossip *g, struct peer *p); /* TIMER_FLUSH */
+
+/* Nothing waits any more. */
+void send_forget(struct peer *p);
+
+/* Seals `frame`, begun by link.frame_new, under the peer's live session and sends it. */
+MUST_USE enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *frame, size_t n_plain);
+
+/* Sends a handshake frame. */
+void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n);
+
+/* ---- receive.c ------------------------------------------------------------------------------------------------------- */
+
+void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n);
+
+/* Every fetch of the peer has failed; what came is kept for a later one. */
+void receive_fail_fetches(struct gossip *g, struct peer *p, enum err reason);
+void receive_fetch_tick(struct gossip *g, struct peer *p); /* TIMER_FETCH */
+
+#endif

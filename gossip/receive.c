@@ -1,0 +1,257 @@
+#include "gossip/node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gossip/difference.h"
+
+/* The own job that a message is about, when both sides run it alike; SIZE_MAX: the message is dropped. */
+static size_t common_job(const struct gossip *g, const struct peer *p, const struct digest *job) {
+  size_t i = job_find(g, job);
+  return i != SIZE_MAX && p->job_reasons[i] == ERR_OK ? i : SIZE_MAX;
+}
+
+/* ---- HELLO and SCHEMA ------------------------------------------------------------------------------------------------ */
+
+static const struct hello_entry *hello_find(const struct message_hello *h, const struct digest *job) {
+  for (size_t i = 0; i < h->n_jobs; i++)
+    if (digest_equal(&h->jobs[i].job, job))
+      return &h->jobs[i];
+  return NULL;
+}
+
+static enum err job_judge(const struct gossip_job_config *ours, const struct hello_entry *theirs) {
+  if (!theirs)
+    return ERR_JOB;
+  if (!digest_equal(&ours->schema, &theirs->schema))
+    return ERR_SCHEMA;
+  return digest_equal(&ours->contract, &theirs->contract) ? ERR_OK : ERR_CONTRACT;
+}
+
+/* The peer takes part when one job is equal; else the first one says why not. */
+static void explain_jobs(struct gossip *g, struct peer *p) {
+  for (size_t i = 0; i < g->config.n_jobs; i++)
+    if (p->job_reasons[i] == ERR_OK) {
+      peer_explain(g, p, ERR_OK, "%s", "");
+      return;
+    }
+  peer_explain(g, p, p->job_reasons[0], "%s", err_sentence(p->job_reasons[0]));
+}
+
+static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const struct hello_entry *theirs) {
+  if (p->job_reasons[job] == ERR_OK) {
+    if (!digest_equal(&g->jobs[job].file, &theirs->file))
+      notes_put(&g->notes, node_now(g), peer_index(g, p), ERR_JOB,
+                "its job file differs, though not in schema and contract");
+    g->events.on_hello(g->events.context, peer_index(g, p), job, &theirs->words);
+    return;
+  }
+  if (p->job_reasons[job] != ERR_JOB)
+    send_schema(g, p, job);
+  g->events.on_refused_job(g->events.context, peer_index(g, p), job, p->job_reasons[job]);
+}
+
+static void on_hello(struct gossip *g, struct peer *p, const struct message *m) {
+  if (p->is_greeted) {
+    peer_count(p, ERR_MESSAGE);
+    return;
+  }
+  for (size_t i = 0; i < g->config.n_jobs; i++) {
+    p->job_reasons[i] = job_judge(&g->jobs[i], hello_find(&m->hello, &g->jobs[i].job));
+    p->is_difference_known[i] = false;
+  }
+  explain_jobs(g, p);
+  session_greeted(g, p);
+  for (size_t i = 0; i < g->config.n_jobs && p->info.has_session; i++)
+    on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].job));
+}
+
+static void on_schema(struct gossip *g, struct peer *p, const struct message *m) {
+  const struct message_schema *theirs = &m->schema;
+  size_t job = job_find(g, &theirs->job);
+  if (job == SIZE_MAX || p->is_difference_known[job])
+    return;
+  enum err reason = p->job_reasons[job];
+  if (reason != ERR_SCHEMA && reason != ERR_CONTRACT)
+    return;
+  p->is_difference_known[job] = true;
+  bool is_schema = reason == ERR_SCHEMA;
+  const struct gossip_job_config *ours = &g->jobs[job];
+  char words[MAX_REASON_BYTES];
+  bool is_found = difference_find(
+      text_whole_lines(is_schema ? ours->schema_text : ours->contract_text, MAX_SCHEMA_TEXT_BYTES),
+      (struct text){is_schema ? theirs->schema : theirs->contract, is_schema ? theirs->n_schema : theirs->n_contract},
+      words);
+  peer_explain(g, p, reason, "%s", is_found ? words : "the hashes differ, the first 16 KiB of the texts do not");
+  g->events.on_refused_job(g->events.context, peer_index(g, p), job, reason);
+}
+
+/* ---- STATE, ASK and MANIFEST ------------------------------------------------------------------------------------------ */
+
+static void on_state(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->state.job);
+  if (job != SIZE_MAX)
+    g->events.on_state(g->events.context, peer_index(g, p), job, &m->state.words);
+}
+
+static void answer_without(struct gossip *g, struct peer *p, const struct message_ask *ask, enum err reason) {
+  struct message m = {.type = MESSAGE_NOT_YET, .not_yet = {.job = ask->job, .kind = ask->kind, .first = ask->first}};
+  if (reason != ERR_NOT_YET)
+    m = (struct message){.type = MESSAGE_REFUSED,
+                         .refused = {.job = ask->job, .reason = reason, .kind = ask->kind, .first = ask->first}};
+  send_message(g, p, &m);
+}
+
+static void on_ask(struct gossip *g, struct peer *p, const struct message *m) {
+  const struct message_ask *ask = &m->ask;
+  size_t job = common_job(g, p, &ask->job);
+  if (job == SIZE_MAX) {
+    answer_without(g, p, ask, ERR_JOB);
+    return;
+  }
+  uint8_t bytes[MANIFEST_BYTES];
+  for (size_t i = 0; i < ask->n; i++) {
+    enum err e = g->events.find_manifest(g->events.context, peer_index(g, p), job, ask->kind, ask->first, i, bytes);
+    if (e == ERR_NOT_FOUND)
+      return;
+    if (e != ERR_OK) {
+      answer_without(g, p, ask, e);
+      return;
+    }
+    gossip_offer(g, peer_index(g, p), job, bytes);
+  }
+}
+
+static void on_not_yet(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->not_yet.job);
+  if (job != SIZE_MAX)
+    g->events.on_answer(g->events.context, peer_index(g, p), job, m->not_yet.first, ERR_NOT_YET);
+}
+
+static enum err manifest_judge(const struct gossip *g, const struct peer *p, const struct manifest *m,
+                               size_t *out_job) {
+  if (memcmp(m->swarm.bytes, g->config.swarm, sizeof m->swarm.bytes) != 0)
+    return ERR_SWARM;
+  size_t job = common_job(g, p, &m->job);
+  if (job == SIZE_MAX)
+    return ERR_JOB;
+  if (!digest_equal(&m->schema, &g->jobs[job].schema))
+    return ERR_SCHEMA;
+  if (!digest_equal(&m->contract, &g->jobs[job].contract))
+    return ERR_CONTRACT;
+  if (!identity_key_equal(&m->origin, &p->config.key))
+    return ERR_ORIGIN;
+  if (manifest_verify(m) != ERR_OK)
+    return ERR_SIGNATURE;
+  *out_job = job;
+  return m->n_payload <= g->config.payload_bound ? ERR_OK : ERR_LENGTH;
+}
+
+static void on_manifest(struct gossip *g, struct peer *p, const struct message *m) {
+  struct manifest manifest;
+  size_t job = 0;
+  enum err e = manifest_read(m->manifest, MANIFEST_BYTES, &manifest);
+  if (e == ERR_OK)
+    e = manifest_judge(g, p, &manifest, &job);
+  if (e == ERR_OK) {
+    g->events.on_manifest(g->events.context, peer_index(g, p), job, &manifest, m->manifest);
+    return;
+  }
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "a manifest was refused: %s", err_sentence(e));
+  peer_count(p, e);
+  notes_put(&g->notes, node_now(g), peer_index(g, p), e, text);
+}
+
+/* ---- GET and CHUNK ---------------------------------------------------------------------------------------------------- */
+
+static void on_get(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->get.job);
+  if (job == SIZE_MAX)
+    return;
+  enum err e = serves_add(&p->serves, job, &m->get);
+  if (e != ERR_OK)
+    peer_count(p, e);
+}
+
+static void on_chunk(struct gossip *g, struct peer *p, const struct message *m) {
+  struct fetch *complete = NULL;
+  enum err e = m->chunk.n_siblings == 0 ? fetch_chunk(&p->fetches, &m->chunk, node_now(g), &complete) : ERR_MESSAGE;
+  if (e != ERR_OK)
+    peer_count(p, e);
+  if (!complete)
+    return;
+  struct manifest manifest = complete->manifest;
+  size_t job = complete->job;
+  uint8_t *payload = fetch_take(&p->fetches, complete);
+  g->events.on_payload(g->events.context, peer_index(g, p), job, &manifest, payload); /* the payload is the agent's */
+}
+
+static void fail_fetch(struct gossip *g, struct peer *p, struct fetch *fetch, bool keeps, enum err reason) {
+  struct manifest manifest = fetch->manifest;
+  size_t job = fetch->job;
+  if (keeps)
+    fetch_park(&p->fetches, fetch);
+  else
+    fetch_drop(&p->fetches, fetch);
+  g->events.on_fetch_failed(g->events.context, peer_index(g, p), job, &manifest, reason);
+}
+
+void receive_fail_fetches(struct gossip *g, struct peer *p, enum err reason) {
+  for (struct fetch *fetch; (fetch = fetch_running(&p->fetches, NULL));)
+    fail_fetch(g, p, fetch, true, reason);
+}
+
+void receive_fetch_tick(struct gossip *g, struct peer *p) {
+  struct fetch *slow = fetches_tick(&p->fetches, node_now(g));
+  if (slow)
+    fail_fetch(g, p, slow, true, ERR_TIMED_OUT);
+}
+
+static void on_refused(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->refused.job);
+  if (job == SIZE_MAX)
+    return;
+  if (!m->refused.is_get) {
+    g->events.on_answer(g->events.context, peer_index(g, p), job, m->refused.first, m->refused.reason);
+    return;
+  }
+  struct fetch *fetch = fetch_running(&p->fetches, &m->refused.root);
+  if (fetch)
+    fail_fetch(g, p, fetch, false, m->refused.reason);
+}
+
+/* ---- DONE and BYE ------------------------------------------------------------------------------------------------------ */
+
+static void on_done(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->done.job);
+  if (job != SIZE_MAX)
+    g->events.on_done(g->events.context, peer_index(g, p), job, m->done.sequence, m->done.outcome);
+}
+
+static void on_bye(struct gossip *g, struct peer *p, const struct message *m) {
+  if (m->bye == ERR_STOPPED)
+    peer_explain(g, p, ERR_NO_SESSION, "it was stopped");
+  else
+    peer_explain(g, p, ERR_REFUSED, "it ended the session: %s", err_sentence(m->bye));
+  session_end(g, p, m->bye);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------------------- */
+
+void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
+  static void (*const handlers[MESSAGE_END])(struct gossip *, struct peer *, const struct message *) = {
+      [MESSAGE_HELLO] = on_hello,       [MESSAGE_STATE] = on_state,     [MESSAGE_ASK] = on_ask,
+      [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet, [MESSAGE_REFUSED] = on_refused,
+      [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,     [MESSAGE_SCHEMA] = on_schema,
+      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,
+  };
+  struct message m;
+  enum err e = message_read(type, plain, n, &m);
+  if (e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE)
+    e = ERR_MESSAGE; /* HELLO comes first */
+  if (e == ERR_OK)
+    handlers[m.type](g, p, &m);
+  else
+    peer_count(p, e);
+}

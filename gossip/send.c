@@ -1,0 +1,223 @@
+#include "gossip/node.h"
+
+#include <string.h>
+
+#include "base/must.h"
+#include "gossip/difference.h"
+
+/* ---- what waits ------------------------------------------------------------------------------------------------------ */
+
+void send_message(struct gossip *g, struct peer *p, const struct message *m) {
+  if (!p->slots[SLOT_LIVE].session)
+    return;
+  struct writer w;
+  writer_init(&w, g->scratch, sizeof g->scratch);
+  message_write(m, &w);
+  MUST(writer_end(&w) == ERR_OK);
+  enum err e = outbox_put(&p->outbox, (uint8_t)m->type, g->scratch, w.n_bytes);
+  if (e != ERR_OK)
+    peer_count(p, ERR_BACKLOG);
+}
+
+void send_hello(struct gossip *g, struct peer *p) {
+  struct message m = {.type = MESSAGE_HELLO};
+  m.hello.n_jobs = g->config.n_jobs;
+  for (size_t i = 0; i < g->config.n_jobs; i++) {
+    const struct gossip_job_config *job = &g->jobs[i];
+    m.hello.jobs[i] =
+        (struct hello_entry){.job = job->job, .file = job->file, .schema = job->schema, .contract = job->contract};
+    g->events.fill_hello(g->events.context, peer_index(g, p), i, &m.hello.jobs[i].words);
+  }
+  send_message(g, p, &m);
+}
+
+void send_schema(struct gossip *g, struct peer *p, size_t job) {
+  struct text schema = text_whole_lines(g->jobs[job].schema_text, MAX_SCHEMA_TEXT_BYTES);
+  struct text contract = text_whole_lines(g->jobs[job].contract_text, MAX_SCHEMA_TEXT_BYTES);
+  struct message m = {.type = MESSAGE_SCHEMA,
+                      .schema = {.job = g->jobs[job].job,
+                                 .schema = schema.at,
+                                 .n_schema = (uint16_t)schema.n,
+                                 .contract = contract.at,
+                                 .n_contract = (uint16_t)contract.n}};
+  send_message(g, p, &m);
+}
+
+void send_states(struct gossip *g, struct peer *p) {
+  for (size_t i = 0; i < g->config.n_jobs; i++)
+    p->is_state_due[i] = true;
+  timer_set(g, p, TIMER_STATE, STATE_EVERY_MS);
+}
+
+void send_forget(struct peer *p) {
+  outbox_clear(&p->outbox);
+  p->serves.n = 0;
+  memset(p->is_state_due, 0, sizeof p->is_state_due);
+  p->flush_wait_ms = FLUSH_MIN_MS;
+  timer_clear(p, TIMER_FLUSH);
+}
+
+/* ---- one frame ------------------------------------------------------------------------------------------------------- */
+
+static void count_sent(struct gossip *g, struct peer *p, size_t n) {
+  g->sent_bytes += n;
+  p->info.sent_bytes += n;
+}
+
+enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *frame, size_t n_plain) {
+  struct slot *live = &p->slots[SLOT_LIVE];
+  enum err e = session_seal(live->session, node_now(g), type, frame, n_plain);
+  if (e != ERR_OK) {
+    g->link.frame_drop(g->link.context);
+    return e;
+  }
+  e = g->link.frame_send(g->link.context, live->conn);
+  if (e == ERR_OK)
+    count_sent(g, p, frame_bytes(n_plain));
+  return e;
+}
+
+static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
+  uint8_t *frame = g->link.frame_new(g->link.context, frame_bytes(n));
+  if (!frame)
+    return ERR_NO_MEMORY;
+  memcpy(frame + FRAME_HEAD_BYTES, plain, n);
+  return send_frame(g, p, type, frame, n);
+}
+
+static enum err send_now(struct gossip *g, struct peer *p, const struct message *m) {
+  struct writer w;
+  writer_init(&w, g->scratch, sizeof g->scratch);
+  message_write(m, &w);
+  MUST(writer_end(&w) == ERR_OK);
+  return send_plain(g, p, (uint8_t)m->type, g->scratch, w.n_bytes);
+}
+
+void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *bytes, size_t n) {
+  uint8_t *frame = g->link.frame_new(g->link.context, n);
+  if (!frame)
+    return;
+  memcpy(frame, bytes, n);
+  if (g->link.frame_send(g->link.context, conn) == ERR_OK)
+    count_sent(g, p, n);
+}
+
+/* ---- as far as the connection takes it: control first, then levels, then what we want, then what is wanted of us ------ */
+
+static enum err flush_outbox(struct gossip *g, struct peer *p) {
+  while (p->outbox.first) {
+    const struct outbox_item *item = p->outbox.first;
+    enum err e = send_plain(g, p, item->type, item->bytes, item->n);
+    if (e != ERR_OK)
+      return e;
+    outbox_drop(&p->outbox);
+  }
+  return ERR_OK;
+}
+
+static enum err flush_states(struct gossip *g, struct peer *p) {
+  for (size_t i = 0; i < g->config.n_jobs; i++) {
+    if (!p->is_state_due[i])
+      continue;
+    struct message m = {.type = MESSAGE_STATE, .state = {.job = g->jobs[i].job}};
+    g->events.fill_state(g->events.context, peer_index(g, p), i, &m.state.words);
+    enum err e = send_now(g, p, &m);
+    if (e != ERR_OK)
+      return e;
+    p->is_state_due[i] = false;
+  }
+  return ERR_OK;
+}
+
+static enum err flush_gets(struct gossip *g, struct peer *p) {
+  struct message m = {.type = MESSAGE_GET};
+  struct fetch *fetch;
+  while (fetch_next(&p->fetches, &m.get, &fetch)) {
+    enum err e = send_now(g, p, &m);
+    if (e != ERR_OK)
+      return e;
+    fetch_asked(&p->fetches, fetch, &m.get, node_now(g));
+  }
+  return ERR_OK;
+}
+
+/* Tells the peer that a payload cannot be had. */
+static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *range, enum err reason) {
+  struct digest root = range->root;
+  struct message m = {.type = MESSAGE_REFUSED,
+                      .refused = {.job = g->jobs[range->job].job, .is_get = true, .reason = reason, .root = root}};
+  send_message(g, p, &m);
+  serves_drop(&p->serves, &root);
+}
+
+/* The payload's bytes are read into the outgoing frame and sealed there. */
+static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve *range) {
+  size_t n = serve_bytes(range), n_plain = CHUNK_HEAD_BYTES + n;
+  uint8_t *frame = g->link.frame_new(g->link.context, frame_bytes(n_plain));
+  if (!frame)
+    return ERR_NO_MEMORY;
+  struct writer w;
+  writer_init(&w, frame + FRAME_HEAD_BYTES, CHUNK_HEAD_BYTES);
+  writer_bytes(&w, range->root.bytes, ROOT_PREFIX_BYTES);
+  writer_u32(&w, range->next);
+  writer_u8(&w, 0); /* siblings: none from the origin itself */
+  enum err e = g->events.read_payload(g->events.context, range->job, &range->root, serve_offset(range),
+                                      frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
+  if (e != ERR_OK) {
+    g->link.frame_drop(g->link.context);
+    refuse_serve(g, p, range, e);
+    return ERR_OK;
+  }
+  e = send_frame(g, p, MESSAGE_CHUNK, frame, n_plain);
+  if (e == ERR_OK)
+    serves_advance(&p->serves);
+  return e;
+}
+
+static enum err flush_chunks(struct gossip *g, struct peer *p) {
+  const struct serve *range;
+  for (size_t i = 0; (range = serves_first(&p->serves)); i++) {
+    if (i == MAX_CHUNKS_AT_ONCE) {
+      timer_set(g, p, TIMER_FLUSH, 0);
+      break;
+    }
+    enum err e = send_chunk(g, p, range);
+    if (e != ERR_OK)
+      return e;
+  }
+  return ERR_OK;
+}
+
+static enum err flush_all(struct gossip *g, struct peer *p) {
+  enum err e = flush_outbox(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = flush_states(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = flush_gets(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = flush_chunks(g, p);
+  return e;
+}
+
+void send_flush(struct gossip *g, struct peer *p) {
+  struct slot *live = &p->slots[SLOT_LIVE];
+  timer_clear(p, TIMER_FLUSH);
+  if (!live->session)
+    return;
+  uint64_t sent_before = p->info.sent_bytes;
+  enum err e = flush_all(g, p);
+  if (e == ERR_NOT_CONNECTED) {
+    session_lose_conn(g, p, live->conn);
+  } else if (e == ERR_KEY_EXPIRED) {
+    session_expire(g, p);
+  } else if (e != ERR_OK) { /* full: again soon */
+    p->flush_wait_ms = p->info.sent_bytes > sent_before ? FLUSH_MIN_MS : 2 * p->flush_wait_ms;
+    if (p->flush_wait_ms > FLUSH_MAX_MS)
+      p->flush_wait_ms = FLUSH_MAX_MS;
+    timer_set(g, p, TIMER_FLUSH, p->flush_wait_ms);
+  } else {
+    p->flush_wait_ms = FLUSH_MIN_MS;
+  }
+  p->timers[TIMER_FETCH] = fetches_due_ms(&p->fetches);
+  session_check_rekey(g, p);
+}

@@ -1,0 +1,432 @@
+#include "gossip/node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "crypto/random.h"
+
+/* ---- slots ---------------------------------------------------------------------------------------------------------- */
+
+static void slot_clear(struct slot *s) {
+  session_free(s->session);
+  *s = (struct slot){0};
+}
+
+static void slot_move(struct slot *to, struct slot *from) {
+  slot_clear(to);
+  *to = *from;
+  *from = (struct slot){0};
+}
+
+/* A session index names the peer in its low byte, so that a frame finds its session without a search. */
+_Static_assert(MAX_PEERS <= 256, "a peer's index fits in one byte");
+
+static bool index_is_used(const struct peer *p, uint32_t index) {
+  for (size_t i = 0; i < N_SLOTS; i++)
+    if (p->slots[i].session && p->slots[i].session->ends.own_index == index)
+      return true;
+  return p->noise && p->noise_index == index;
+}
+
+static uint32_t index_new(const struct gossip *g, const struct peer *p) {
+  uint32_t index;
+  do {
+    index = (uint32_t)(random_u64() << 8) | (uint32_t)peer_index(g, p);
+  } while (index >> 8 == 0 || index_is_used(p, index));
+  return index;
+}
+
+static struct slot *slot_find(struct gossip *g, uint32_t index, uint64_t conn, struct peer **out_peer) {
+  if ((index & 0xff) >= g->n_peers)
+    return NULL;
+  struct peer *p = &g->peers[index & 0xff];
+  for (size_t i = 0; i < N_SLOTS; i++) {
+    struct slot *s = &p->slots[i];
+    if (s->session && s->session->ends.own_index == index && s->conn == conn) {
+      *out_peer = p;
+      return s;
+    }
+  }
+  return NULL;
+}
+
+/* ---- the end -------------------------------------------------------------------------------------------------------- */
+
+static void conn_close(struct gossip *g, struct peer *p, uint64_t conn) {
+  if (conn_is_accepted(conn))
+    g->link.kick(g->link.context, conn);
+  else
+    dial_stop(g, p);
+}
+
+/* The session no longer counts: what waited is forgotten and the agent is told. */
+static void session_down(struct gossip *g, struct peer *p, enum err reason) {
+  static const enum timer timers[] = {TIMER_GREETING, TIMER_REKEY, TIMER_EXPIRE, TIMER_SILENCE, TIMER_STATE};
+  bool was_up = p->info.has_session;
+  p->info.has_session = false;
+  p->is_greeted = false;
+  if (node_now(g) - p->live_ms >= SETTLED_MS) {
+    p->down_ms = node_now(g);
+    p->n_dials = 0;
+  }
+  for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
+    timer_clear(p, timers[i]);
+  handshake_forget(p);
+  send_forget(p);
+  receive_fail_fetches(g, p, ERR_NO_SESSION);
+  if (was_up)
+    g->events.on_session(g->events.context, peer_index(g, p), false, reason);
+}
+
+void session_end(struct gossip *g, struct peer *p, enum err reason) {
+  struct slot *live = &p->slots[SLOT_LIVE];
+  if (!live->session)
+    return;
+  uint64_t conn = live->conn;
+  slot_clear(live);
+  session_forget_previous(g, p);
+  session_down(g, p, reason);
+  conn_close(g, p, conn);
+  dial_later(g, p);
+}
+
+void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn) {
+  for (enum slot_name i = SLOT_PREVIOUS; i < N_SLOTS; i++)
+    if (p->slots[i].session && p->slots[i].conn == conn)
+      slot_clear(&p->slots[i]);
+  if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn) {
+    peer_explain(g, p, ERR_NO_SESSION, "the connection was lost");
+    session_end(g, p, ERR_NO_SESSION);
+  }
+}
+
+void session_expire(struct gossip *g, struct peer *p) {
+  peer_explain(g, p, ERR_NO_SESSION, "the session's keys were not renewed in time");
+  session_end(g, p, ERR_KEY_EXPIRED);
+}
+
+void session_silent(struct gossip *g, struct peer *p) {
+  peer_explain(g, p, ERR_NO_SESSION, "nothing was heard for %d s", SILENCE_MS / 1000);
+  session_end(g, p, ERR_TIMED_OUT);
+}
+
+void session_ungreeted(struct gossip *g, struct peer *p) {
+  peer_explain(g, p, ERR_NO_ANSWER, "the handshake succeeded, but it does not say HELLO");
+  session_end(g, p, ERR_NO_ANSWER);
+}
+
+void session_forget_previous(struct gossip *g, struct peer *p) {
+  struct slot *previous = &p->slots[SLOT_PREVIOUS];
+  if (!previous->session)
+    return;
+  uint64_t conn = previous->conn;
+  slot_clear(previous);
+  timer_clear(p, TIMER_PREVIOUS);
+  if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn != conn)
+    conn_close(g, p, conn);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------------------------------- */
+
+/* Of two sessions with one agent the one that the lower key began stays; of two from the same side the newer. */
+static bool is_preferred(const struct gossip *g, const struct peer *p, const struct slot *live,
+                         const struct slot *fresh) {
+  bool we_are_lower = identity_key_compare(identity_public(g->config.identity), &p->config.key) < 0;
+  bool live_is_ours = live->session->ends.is_initiator, fresh_is_ours = fresh->session->ends.is_initiator;
+  return live_is_ours == fresh_is_ours || fresh_is_ours == we_are_lower;
+}
+
+static void session_arm(struct gossip *g, struct peer *p, const struct slot *live) {
+  timer_clear(p, TIMER_REKEY);
+  if (live->session->ends.is_initiator)
+    timer_set(g, p, TIMER_REKEY, SESSION_REKEY_MS);
+  timer_set(g, p, TIMER_EXPIRE, SESSION_EXPIRE_MS);
+  timer_set(g, p, TIMER_SILENCE, SILENCE_MS);
+  if (p->slots[SLOT_PREVIOUS].session)
+    timer_set(g, p, TIMER_PREVIOUS, PREVIOUS_KEEP_MS);
+}
+
+/* A session on a connection that had none: HELLO is its first word, and there is one connection a peer. */
+static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
+  p->is_greeted = false;
+  timer_set(g, p, TIMER_GREETING, DIAL_PATIENCE_MS);
+  timer_clear(p, TIMER_DIAL);
+  timer_clear(p, TIMER_DIAL_PATIENCE);
+  timer_clear(p, TIMER_NO_ANSWER);
+  if (conn_is_accepted(conn)) {
+    g->link.set_session(g->link.context, conn, true);
+    dial_stop(g, p);
+  }
+  fetches_renew(&p->fetches);
+  send_forget(p);
+  send_hello(g, p);
+}
+
+/* `fresh` is proven: it becomes the live session, or, when another one is preferred, ends. */
+static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) {
+  struct slot *live = &p->slots[SLOT_LIVE];
+  bool is_restart = live->session && live->boot_epoch != fresh->boot_epoch;
+  if (live->session && !is_restart && live->conn != fresh->conn && !is_preferred(g, p, live, fresh)) {
+    uint64_t conn = fresh->conn;
+    slot_clear(fresh);
+    conn_close(g, p, conn);
+    return false;
+  }
+  struct slot proven = *fresh; /* the callbacks of session_down may end and clear what they find */
+  *fresh = (struct slot){0};
+  if (is_restart)
+    session_down(g, p, ERR_NO_SESSION);
+  bool is_rekey = live->session && !is_restart && live->conn == proven.conn;
+  uint64_t old_conn = live->session && !is_rekey && !is_restart ? live->conn : CONN_NONE;
+  if (!live->session || is_restart)
+    p->live_ms = node_now(g);
+  if (live->session)
+    slot_move(&p->slots[SLOT_PREVIOUS], live);
+  *live = proven;
+  session_arm(g, p, live);
+  if (is_rekey)
+    send_states(g, p); /* any frame of ours proves our key */
+  else
+    session_begin_on(g, p, live->conn);
+  if (old_conn != CONN_NONE && conn_is_accepted(old_conn))
+    g->link.kick(g->link.context, old_conn);
+  return true;
+}
+
+void session_greeted(struct gossip *g, struct peer *p) {
+  bool was_up = p->info.has_session;
+  timer_clear(p, TIMER_GREETING);
+  p->is_greeted = true;
+  p->info.has_session = true;
+  p->info.boot_epoch = p->slots[SLOT_LIVE].boot_epoch;
+  send_states(g, p);
+  if (!was_up)
+    g->events.on_session(g->events.context, peer_index(g, p), true, ERR_OK);
+}
+
+/* ---- handshake, initiator -------------------------------------------------------------------------------------------- */
+
+void handshake_forget(struct peer *p) {
+  noise_free(p->noise);
+  p->noise = NULL;
+  timer_clear(p, TIMER_HANDSHAKE);
+}
+
+static struct offer offer_of(const struct gossip *g, uint32_t index) {
+  struct offer o = {.version_min = g->config.version_min,
+                    .version_max = g->config.version_max,
+                    .session_index = index,
+                    .boot_epoch = g->config.boot_epoch};
+  memcpy(o.swarm, g->config.swarm, sizeof o.swarm);
+  return o;
+}
+
+void handshake_start(struct gossip *g, struct peer *p) {
+  if (!p->is_connected)
+    return;
+  handshake_forget(p);
+  uint8_t frame[HANDSHAKE_1_BYTES];
+  uint32_t index = index_new(g, p);
+  struct offer offer = offer_of(g, index);
+  enum err e = handshake_1_write(identity_x25519(g->config.identity), p->x25519, &offer, &p->noise, frame);
+  timer_set(g, p, TIMER_HANDSHAKE, HANDSHAKE_RETRY_MS / 2 + rng_below(&g->rng, HANDSHAKE_RETRY_MS));
+  if (e != ERR_OK) {
+    peer_count(p, e);
+    return;
+  }
+  p->noise_index = index;
+  p->noise_ms = node_now(g);
+  send_handshake(g, p, peer_index(g, p), frame, sizeof frame);
+}
+
+void session_check_rekey(struct gossip *g, struct peer *p) {
+  const struct session *s = p->slots[SLOT_LIVE].session;
+  if (s && s->ends.is_initiator && !p->noise && session_wants_rekey(s, node_now(g)))
+    timer_set(g, p, TIMER_REKEY, 0);
+}
+
+/* Both sides of a refused handshake say the same. */
+static void explain_verdict(struct gossip *g, struct peer *p, enum err verdict, const struct offer *theirs) {
+  if (verdict == ERR_SWARM)
+    peer_explain(g, p, ERR_SWARM, "it belongs to another swarm: `swarm` differs in the two site files");
+  else
+    peer_explain(g, p, ERR_VERSION, "it speaks protocol version %u to %u, we speak %u to %u", theirs->version_min,
+                 theirs->version_max, g->config.version_min, g->config.version_max);
+}
+
+/* Whether we go together with whoever made the offer, and in which version. */
+static enum err offer_judge(const struct gossip *g, const struct offer *theirs, uint16_t *out_version) {
+  *out_version = 0;
+  if (memcmp(theirs->swarm, g->config.swarm, sizeof theirs->swarm) != 0)
+    return ERR_SWARM;
+  uint16_t highest = theirs->version_max < g->config.version_max ? theirs->version_max : g->config.version_max;
+  if (highest < theirs->version_min || highest < g->config.version_min)
+    return ERR_VERSION;
+  *out_version = highest;
+  return ERR_OK;
+}
+
+static enum err slot_fill(struct gossip *g, struct slot *s, const struct peer *p, struct noise *n, uint64_t conn,
+                          uint32_t own_index, const struct offer *theirs, bool is_initiator) {
+  struct session_keys keys;
+  struct session_ends ends = {p->config.key, own_index, theirs->session_index, is_initiator};
+  struct session *session;
+  noise_split(n, &keys);
+  enum err e = session_new(&keys, &ends, node_now(g), &session);
+  session_keys_wipe(&keys);
+  if (e == ERR_OK)
+    *s = (struct slot){.session = session, .conn = conn, .boot_epoch = theirs->boot_epoch, .begun_ms = node_now(g)};
+  return e;
+}
+
+void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                            const uint8_t *frame, size_t n) {
+  if (conn_is_accepted(conn)) {
+    frame_blame(g, conn, address, ERR_FRAME);
+    return;
+  }
+  struct peer *p = &g->peers[conn];
+  if (!p->noise || head->session_index != p->noise_index)
+    return; /* the answer to an earlier try */
+  struct answer answer;
+  enum err e = handshake_2_read(p->noise, head, frame, n, &answer);
+  if (e != ERR_OK) {
+    peer_count(p, e);
+    return;
+  }
+  uint16_t version;
+  enum err verdict = offer_judge(g, &answer.own, &version);
+  if (answer.verdict != ERR_OK || verdict != ERR_OK || version != answer.version) {
+    enum err reason = answer.verdict != ERR_OK ? answer.verdict : verdict != ERR_OK ? verdict : ERR_VERSION;
+    explain_verdict(g, p, reason, &answer.own);
+    session_end(g, p, reason);
+    dial_stop(g, p);
+    return;
+  }
+  struct slot fresh;
+  e = slot_fill(g, &fresh, p, p->noise, conn, p->noise_index, &answer.own, true);
+  fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
+  handshake_forget(p);
+  if (e == ERR_OK)
+    (void)session_adopt(g, p, &fresh);
+}
+
+/* ---- handshake, responder -------------------------------------------------------------------------------------------- */
+
+static struct peer *peer_of_static(struct gossip *g, const uint8_t x25519[X25519_BYTES]) {
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (memcmp(g->peers[i].x25519, x25519, X25519_BYTES) == 0)
+      return &g->peers[i];
+  return NULL;
+}
+
+/* Where a session that is not yet proven waits: two a peer, so that a replayed message 1 cannot push out a real one
+ * that comes by another connection. */
+static struct slot *pending_place(struct peer *p, uint64_t conn) {
+  struct slot *a = &p->slots[SLOT_PENDING], *b = &p->slots[SLOT_PENDING_2];
+  if (b->session && b->conn == conn)
+    return b;
+  if (!a->session || a->conn == conn)
+    return a;
+  return !b->session || b->begun_ms <= a->begun_ms ? b : a;
+}
+
+static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, struct noise *n,
+                             const struct offer *theirs) {
+  uint8_t frame[HANDSHAKE_2_BYTES];
+  struct answer answer = {0};
+  answer.verdict = offer_judge(g, theirs, &answer.version);
+  uint32_t index = answer.verdict == ERR_OK ? index_new(g, p) : 0;
+  answer.own = offer_of(g, index);
+  enum err e = handshake_2_write(n, theirs->session_index, &answer, frame);
+  if (e == ERR_OK && answer.verdict == ERR_OK) {
+    struct slot *place = pending_place(p, conn);
+    slot_clear(place);
+    e = slot_fill(g, place, p, n, conn, index, theirs, false);
+  }
+  if (e != ERR_OK) {
+    peer_count(p, e);
+    return;
+  }
+  send_handshake(g, p, conn, frame, sizeof frame);
+  if (answer.verdict != ERR_OK && !p->slots[SLOT_LIVE].session)
+    explain_verdict(g, p, answer.verdict, theirs);
+}
+
+/* A handshake that belongs to nobody: silence, counted by address. */
+static void handshake_refuse(struct gossip *g, const char *address, enum err reason) {
+  char text[MAX_REASON_BYTES];
+  strangers_count(&g->strangers, address, reason, node_now(g));
+  snprintf(text, sizeof text, "handshake from %.100s: %s", address, err_sentence(reason));
+  notes_put(&g->notes, node_now(g), SIZE_MAX, reason, text);
+}
+
+void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                            const uint8_t *frame, size_t n) {
+  const struct x25519_pair *own = identity_x25519(g->config.identity);
+  enum err e = conn_is_accepted(conn) ? handshake_1_check(own->public_key, head, frame, n) : ERR_FRAME;
+  if (e == ERR_OK && !strangers_allow(&g->strangers, address, node_now(g)))
+    e = ERR_BACKLOG;
+  struct noise *noise = NULL;
+  struct offer offer;
+  if (e == ERR_OK)
+    e = handshake_1_read(own, frame, &noise, &offer);
+  struct peer *p = e == ERR_OK ? peer_of_static(g, noise_peer_static(noise)) : NULL;
+  if (p)
+    handshake_answer(g, p, conn, noise, &offer);
+  else
+    handshake_refuse(g, address, e == ERR_OK ? ERR_UNKNOWN_KEY : e);
+  noise_free(noise);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------------------------------- */
+
+static void slot_blame(struct gossip *g, struct peer *p, struct slot *s, enum err e) {
+  peer_count(p, e);
+  if (e == ERR_SEAL)
+    s->n_bad_seals++;
+  if (e != ERR_KEY_EXPIRED && s->n_bad_seals <= MAX_BAD_SEALS)
+    return;
+  if (s == &p->slots[SLOT_LIVE]) {
+    peer_explain(g, p, ERR_NO_SESSION, "the session was ended: %s", err_sentence(e));
+    session_end(g, p, e);
+  } else {
+    slot_clear(s);
+  }
+}
+
+/* The session that a newer one of another boot epoch has replaced still speaks: two agents run with one key. */
+static void clone_found(struct gossip *g, struct peer *p) {
+  notes_put(&g->notes, node_now(g), peer_index(g, p), ERR_CLONE, err_sentence(ERR_CLONE));
+  peer_count(p, ERR_CLONE);
+  session_forget_previous(g, p);
+}
+
+struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
+                          uint8_t *frame) {
+  struct peer *p;
+  struct slot *s = slot_find(g, head->session_index, conn, &p);
+  if (!s) {
+    frame_blame(g, conn, address, ERR_FRAME);
+    return NULL;
+  }
+  enum err e = session_open_frame(s->session, node_now(g), head, frame);
+  if (e != ERR_OK) {
+    slot_blame(g, p, s, e);
+    return NULL;
+  }
+  struct slot *live = &p->slots[SLOT_LIVE];
+  if (s == &p->slots[SLOT_PREVIOUS] && s->boot_epoch != live->boot_epoch) {
+    if (node_now(g) - live->begun_ms >= CLONE_AFTER_MS)
+      clone_found(g, p);
+    return NULL;
+  }
+  p->info.last_heard_ms = node_now(g);
+  if (s == &p->slots[SLOT_PENDING] || s == &p->slots[SLOT_PENDING_2]) {
+    fetches_add_rtt(&p->fetches, node_now(g) - s->begun_ms);
+    if (!session_adopt(g, p, s))
+      return NULL;
+  }
+  timer_set(g, p, TIMER_SILENCE, SILENCE_MS);
+  return p;
+}

@@ -1,0 +1,69 @@
+#include "gossip/strangers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One handshake costs 1000; a rate of n a second fills n a millisecond. */
+enum { TOKEN = 1000 };
+
+static const struct rate { uint64_t per_second, burst; } per_address = {20, 5}, in_all = {200, 50};
+
+static void bucket_fill(struct bucket *b, struct rate rate, uint64_t now_ms) {
+  uint64_t full = rate.burst * TOKEN, passed_ms = now_ms - b->filled_ms;
+  b->tokens = passed_ms > full / rate.per_second ? full : b->tokens + passed_ms * rate.per_second;
+  if (b->tokens > full)
+    b->tokens = full;
+  b->filled_ms = now_ms;
+}
+
+void strangers_init(struct strangers *s, uint64_t now_ms) {
+  *s = (struct strangers){.total = {in_all.burst * TOKEN, now_ms}};
+}
+
+/* The address's row; a new one takes the place of the least recent. */
+static struct stranger_row *row_of(struct strangers *s, const char *address, uint64_t now_ms) {
+  struct stranger_row *oldest = &s->rows[0];
+  for (size_t i = 0; i < s->n_rows; i++) {
+    if (strcmp(s->rows[i].shown.address, address) == 0)
+      return &s->rows[i];
+    if (s->rows[i].shown.last_ms < oldest->shown.last_ms)
+      oldest = &s->rows[i];
+  }
+  struct stranger_row *row = s->n_rows < MAX_STRANGERS ? &s->rows[s->n_rows++] : oldest;
+  *row = (struct stranger_row){.bucket = {per_address.burst * TOKEN, now_ms}};
+  snprintf(row->shown.address, sizeof row->shown.address, "%s", address);
+  return row;
+}
+
+bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) {
+  struct stranger_row *row = row_of(s, address, now_ms);
+  row->shown.last_ms = now_ms;
+  bucket_fill(&row->bucket, per_address, now_ms);
+  bucket_fill(&s->total, in_all, now_ms);
+  if (row->bucket.tokens < TOKEN || s->total.tokens < TOKEN)
+    return false;
+  row->bucket.tokens -= TOKEN;
+  s->total.tokens -= TOKEN;
+  return true;
+}
+
+void strangers_count(struct strangers *s, const char *address, enum err reason, uint64_t now_ms) {
+  struct gossip_stranger *row = &row_of(s, address, now_ms)->shown;
+  row->last_ms = now_ms;
+  if (reason == ERR_UNKNOWN_KEY)
+    row->n_unknown_key++;
+  else if (reason == ERR_GATE)
+    row->n_gate++;
+  else
+    row->n_handshake++;
+}
+
+size_t strangers_list(const struct strangers *s, struct gossip_stranger *out_rows, size_t capacity) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->n_rows && n < capacity; i++) {
+    const struct gossip_stranger *row = &s->rows[i].shown;
+    if (row->n_unknown_key + row->n_handshake + row->n_gate > 0)
+      out_rows[n++] = *row;
+  }
+  return n;
+}
