@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
 #include "models/number.h"
 #include "models/text.h"
 
@@ -96,16 +97,11 @@ void contract_range(const struct contract *c, double *out_lo, double *out_hi) {
   *out_hi = unset && contract_is_image(c) ? 1 : c->range_hi;
 }
 
-/* Each check looks at one aspect; `say` sets the sentence and returns the error. */
-struct check {
-  const struct contract *c;
-  char *reason;
-};
-
-__attribute__((format(printf, 3, 4))) static enum err say(const struct check *k, enum err e, const char *format, ...) {
+/* Sets the sentence and returns the error. Each check below looks at one aspect. */
+__attribute__((format(printf, 3, 4))) static enum err say(char *reason, enum err e, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  vsnprintf(k->reason, MAX_REASON_BYTES, format, args);
+  vsnprintf(reason, MAX_REASON_BYTES, format, args);
   va_end(args);
   return e;
 }
@@ -118,113 +114,113 @@ static bool is_printable(const char *name) {
 }
 
 /* Names of classes or features: a table of rows of `stride` bytes that begin with the name. */
-static enum err check_names(const struct check *k, const char *what, const char *names, size_t n, size_t stride) {
+static enum err check_names(char *reason, const char *what, const char *names, size_t n, size_t stride) {
+  MUST(names != NULL || n == 0);
   for (size_t i = 0; i < n; i++) {
     const char *name = names + i * stride;
     if (name[0] == '\0' || !is_printable(name))
-      return say(k, ERR_SYNTAX, "%s %zu is empty or has control characters; give it a printable name", what, i);
+      return say(reason, ERR_SYNTAX, "%s %zu is empty or has control characters; give it a printable name", what, i);
     for (size_t j = 0; j < i; j++)
       if (strcmp(name, names + j * stride) == 0)
-        return say(k, ERR_EXISTS, "%s \"%s\" stands twice; names must differ", what, name);
+        return say(reason, ERR_EXISTS, "%s \"%s\" stands twice; names must differ", what, name);
   }
   return ERR_OK;
 }
 
-static enum err check_task(const struct check *k) {
-  const struct contract *c = k->c;
+static enum err check_task(const struct contract *c, char *reason) {
   if (c->task == TASK_CLASSIFY && c->n_classes < 2)
-    return say(k, ERR_RANGE, "a task of classes needs two or more, there are %zu; list them in `classes`",
+    return say(reason, ERR_RANGE, "a task of classes needs two or more, there are %zu; list them in `classes`",
                c->n_classes);
   if (c->task == TASK_REGRESS && c->n_classes > 0)
-    return say(k, ERR_RANGE, "regression has no classes; leave `classes` out");
+    return say(reason, ERR_RANGE, "regression has no classes; leave `classes` out");
   enum loss_kind fits = c->task == TASK_CLASSIFY ? LOSS_CROSS_ENTROPY : LOSS_MEAN_SQUARED_ERROR;
   if (c->loss != fits)
-    return say(k, ERR_RANGE, "the loss of task %s is %s", task_name(c->task), loss_kind_name(fits));
-  return check_names(k, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
+    return say(reason, ERR_RANGE, "the loss of task %s is %s", task_name(c->task), loss_kind_name(fits));
+  return check_names(reason, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
 }
 
-static enum err check_inputs(const struct check *k) {
-  const struct contract *c = k->c;
+static enum err check_inputs(const struct contract *c, char *reason) {
   bool some_size = c->height > 0 || c->width > 0 || c->channels > 0;
   bool all_sizes = c->height > 0 && c->width > 0 && c->channels > 0;
   if (some_size != all_sizes)
-    return say(k, ERR_RANGE, "an image needs height, width and channels of 1 or more");
+    return say(reason, ERR_RANGE, "an image needs height, width and channels of 1 or more");
   if (all_sizes == (c->n_features > 0))
-    return say(k, ERR_RANGE, "inputs are either `features` or an image; give exactly one of them");
+    return say(reason, ERR_RANGE, "inputs are either `features` or an image; give exactly one of them");
   if (c->height > MAX_FEATURES || c->width > MAX_FEATURES || c->channels > MAX_FEATURES ||
       (uint64_t)c->height * c->width > MAX_FEATURES || contract_n_inputs(c) > MAX_FEATURES)
-    return say(k, ERR_LIMIT, "an image has at most %d values", MAX_FEATURES);
+    return say(reason, ERR_LIMIT, "an image has at most %d values", MAX_FEATURES);
   if (c->n_features > 0 && c->label[0] == '\0')
-    return say(k, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
+    return say(reason, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
   if (!is_printable(c->label))
-    return say(k, ERR_SYNTAX, "the name of the label's column has control characters");
+    return say(reason, ERR_SYNTAX, "the name of the label's column has control characters");
   for (size_t i = 0; i < c->n_features; i++) {
     if (strcmp(c->features[i].name, c->label) == 0)
-      return say(k, ERR_EXISTS, "the label \"%s\" is also a feature; the model would read the answer", c->label);
+      return say(reason, ERR_EXISTS, "the label \"%s\" is also a feature; the model would read the answer", c->label);
     if (!is_printable(c->features[i].unit))
-      return say(k, ERR_SYNTAX, "the unit of feature %zu has control characters", i);
+      return say(reason, ERR_SYNTAX, "the unit of feature %zu has control characters", i);
   }
-  return check_names(k, "feature", c->features == NULL ? NULL : c->features->name, c->n_features, sizeof *c->features);
+  return check_names(reason, "feature", c->features == NULL ? NULL : c->features->name, c->n_features,
+                     sizeof *c->features);
 }
 
-static enum err check_range(const struct check *k) {
+static enum err check_range(const struct contract *c, char *reason) {
   double lo, hi;
-  contract_range(k->c, &lo, &hi);
+  contract_range(c, &lo, &hi);
   if (!(lo < hi))
-    return say(k, ERR_RANGE, "the range of inputs must go from a lower to a higher number");
-  if (contract_is_image(k->c) && (isinf(lo) || isinf(hi)))
-    return say(k, ERR_RANGE, "the range of an image needs both ends");
+    return say(reason, ERR_RANGE, "the range of inputs must go from a lower to a higher number");
+  if (contract_is_image(c) && (isinf(lo) || isinf(hi)))
+    return say(reason, ERR_RANGE, "the range of an image needs both ends");
   return ERR_OK;
 }
 
-static enum err check_scale(const struct check *k) {
-  const struct scale *s = &k->c->scale;
+static enum err check_scale(const struct contract *c, char *reason) {
+  const struct scale *s = &c->scale;
   if (s->rule != SCALE_FIXED)
-    return s->n == 0 ? ERR_OK : say(k, ERR_RANGE, "scaling `%s` takes no numbers", scale_rule_name(s->rule));
-  if (s->n != 1 && s->n != contract_n_inputs(k->c))
-    return say(k, ERR_RANGE, "scaling has %zu pairs for %zu inputs; give one pair or one for each", s->n,
-               contract_n_inputs(k->c));
+    return s->n == 0 ? ERR_OK : say(reason, ERR_RANGE, "scaling `%s` takes no numbers", scale_rule_name(s->rule));
+  if (s->n != 1 && s->n != contract_n_inputs(c))
+    return say(reason, ERR_RANGE, "scaling has %zu pairs for %zu inputs; give one pair or one for each", s->n,
+               contract_n_inputs(c));
   for (size_t i = 0; i < s->n; i++)
     if (!isfinite(s->mean[i]) || !isfinite(s->sd[i]) || !(s->sd[i] > 0))
-      return say(k, ERR_RANGE, "scaling pair %zu needs a finite mean and an sd above 0", i);
+      return say(reason, ERR_RANGE, "scaling pair %zu needs a finite mean and an sd above 0", i);
   return ERR_OK;
 }
 
-static enum err check_split(const struct check *k) {
-  const struct split *s = &k->c->split;
-  if (!(k->c->holdout >= 0 && k->c->holdout <= 0.9))
-    return say(k, ERR_RANGE, "the holdout must be 0 to 0.9");
+static enum err check_split(const struct contract *c, char *reason) {
+  const struct split *s = &c->split;
+  if (!(c->holdout >= 0 && c->holdout <= 0.9))
+    return say(reason, ERR_RANGE, "the holdout must be 0 to 0.9");
   if (s->rule == SPLIT_NONE)
     return ERR_OK;
   if (s->n_parts < 1 || s->n_parts > MAX_PARTS)
-    return say(k, ERR_RANGE, "a split needs 1 to %d parts, it has %" PRIu32, MAX_PARTS, s->n_parts);
+    return say(reason, ERR_RANGE, "a split needs 1 to %d parts, it has %" PRIu32, MAX_PARTS, s->n_parts);
   if (s->rule == SPLIT_DIRICHLET && !(s->alpha >= 1e-3 && s->alpha <= 1e6))
-    return say(k, ERR_RANGE, "a Dirichlet split needs a number from 0.001 to 1000000");
+    return say(reason, ERR_RANGE, "a Dirichlet split needs a number from 0.001 to 1000000");
   if (s->rule == SPLIT_SHARDS && (s->shards < 1 || s->shards > MAX_CLASSES))
-    return say(k, ERR_RANGE, "a split by shards needs 1 to %d shards a part", MAX_CLASSES);
-  if (k->c->task == TASK_REGRESS && s->rule != SPLIT_IID)
-    return say(k, ERR_RANGE, "a split of a regression task is `iid`: there are no classes to divide");
+    return say(reason, ERR_RANGE, "a split by shards needs 1 to %d shards a part", MAX_CLASSES);
+  if (c->task == TASK_REGRESS && s->rule != SPLIT_IID)
+    return say(reason, ERR_RANGE, "a split of a regression task is `iid`: there are no classes to divide");
   return ERR_OK;
 }
 
-static enum err check_text(const struct check *k) {
+static enum err check_text(const struct contract *c, char *reason) {
   char *text = malloc(MAX_SCHEMA_TEXT_BYTES);
   if (text == NULL)
-    return say(k, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+    return say(reason, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   size_t n;
-  enum err e = contract_text(k->c, text, MAX_SCHEMA_TEXT_BYTES, &n);
+  enum err e = contract_text(c, text, MAX_SCHEMA_TEXT_BYTES, &n);
   free(text);
   if (e != ERR_OK)
-    return say(k, e, "the contract is longer than %d bytes as text; use fewer or shorter names", MAX_SCHEMA_TEXT_BYTES);
+    return say(reason, e, "the contract is longer than %d bytes as text; use fewer or shorter names",
+               MAX_SCHEMA_TEXT_BYTES);
   return ERR_OK;
 }
 
 enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
-  static enum err (*const checks[])(const struct check *) = {check_task,  check_inputs, check_range,
-                                                             check_scale, check_split,  check_text};
-  const struct check k = {c, out_reason};
+  static enum err (*const checks[])(const struct contract *, char *) = {check_task,  check_inputs, check_range,
+                                                                        check_scale, check_split,  check_text};
   for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-    enum err e = checks[i](&k);
+    enum err e = checks[i](c, out_reason);
     if (e != ERR_OK)
       return e;
   }

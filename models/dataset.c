@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/must.h"
 #include "models/sample.h"
 
 void dataset_close(struct dataset *d) {
@@ -266,7 +267,7 @@ static enum err scale_train(struct dataset *train, const struct contract *c, con
     return scale_apply(train, c, &c->scale, why);
   if (saved != NULL)
     return scale_apply(train, c, saved, why);
-  struct scale measured;
+  struct scale measured = {0};
   enum err e = scale_measure(train, c, &measured, why);
   if (e != ERR_OK)
     return e;
@@ -292,8 +293,10 @@ enum err dataset_open_test(const struct data_file *file, const struct contract *
     e = sample_read(file, contract, &(struct sample_sink){table_put_all, &t}, &t.d->n_ignored_columns, out_why);
   if (e == ERR_OK)
     e = table_take(&t, &d, out_why);
-  if (e == ERR_OK)
+  if (e == ERR_OK) {
+    MUST(d != NULL); /* a file that was read has a sample */
     e = scale_apply(d, contract, scale, out_why);
+  }
   if (e == ERR_OK) {
     *out_test = d;
     d = NULL;

@@ -181,7 +181,8 @@ enum err split_assign(const struct split *split, const uint16_t *labels, size_t 
     return ERR_RANGE;
   if (n > MAX_SAMPLES)
     return ERR_LIMIT;
-  struct deal d = {.split = split, .n = n, .n_classes = n_classes, .part = out_part};
+  struct deal d = {.split = split, .n = n, .n_classes = n_classes};
+  d.part = out_part;
   d.order = malloc(n * sizeof *d.order);
   d.class_start = calloc(n_classes + 1, sizeof *d.class_start);
   enum err e = ERR_NO_MEMORY;

@@ -149,12 +149,12 @@ static inline void kit_in_little_memory(size_t n_bytes, void (*body)(void)) {
   pid_t child = fork();
   ck_assert_int_ge(child, 0);
   if (child == 0) {
-    size_t n_pages = 0;
+    char pages[64] = "";
     FILE *statm = fopen("/proc/self/statm", "r");
-    if (statm == NULL || fscanf(statm, "%zu", &n_pages) != 1)
+    if (statm == NULL || fgets(pages, sizeof pages, statm) == NULL)
       _exit(2);
     fclose(statm);
-    rlim_t limit = n_pages * (size_t)sysconf(_SC_PAGESIZE) + n_bytes;
+    rlim_t limit = strtoul(pages, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE) + n_bytes;
     if (kit_memory_is_ours() && setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0)
       _exit(3);
     body();

@@ -61,7 +61,9 @@ START_TEST(written_numbers_read_back_to_the_bit) {
     char text[NUMBER_TEXT_BYTES];
     number_write(value, text);
     ck_assert_int_eq(number_read(text, strlen(text), &back), ERR_OK);
-    ck_assert_msg(memcmp(&value, &back, sizeof value) == 0, "%s", text);
+    uint64_t bits_back;
+    memcpy(&bits_back, &back, sizeof back);
+    ck_assert_msg(bits == bits_back, "%s", text);
   }
   char text[NUMBER_TEXT_BYTES];
   number_write(14.2, text);

@@ -104,7 +104,7 @@ static double concentration(double alpha, uint64_t seed) {
   double sum = 0;
   for (size_t k = 0; k < N_PARTS; k++)
     for (size_t l = 0; l < N_CLASSES; l++)
-      sum += pow((double)c.of[k][l] / (N / N_CLASSES), 2) / N_CLASSES;
+      sum += pow((double)c.of[k][l] * N_CLASSES / N, 2) / N_CLASSES;
   return sum;
 }
 
