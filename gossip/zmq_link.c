@@ -194,7 +194,7 @@ static void address_show(const char *numeric, char out_address[GATE_ADDRESS_BYTE
   static const char mapped[] = "::ffff:"; /* IPv4 as seen by an IPv6 socket */
   if (strncmp(numeric, mapped, sizeof mapped - 1) == 0)
     numeric += sizeof mapped - 1;
-  bool is_ipc = numeric[0] == '\0' || (numeric[0] == ':' && numeric[1] != ':');
+  bool is_ipc = numeric[0] == '\0' || numeric[0] == 'l'; /* libzmq: "localhost:" and the credentials */
   snprintf(out_address, GATE_ADDRESS_BYTES, "%s", is_ipc ? "ipc" : numeric);
 }
 
