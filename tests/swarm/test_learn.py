@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Agents learn together: every round merges every peer, and repeating it repeats its bits."""
+import unittest
+
+from agents import CLASSES, Swarm, main, options, ring
+
+NAMES = "abcde"
+KEEP_ALL = {name: {"store": {"keep_last": 1000}} for name in NAMES}  # so that every model has its hash to the end
+
+
+def count():
+    return 3 if options.small else 12
+
+
+def learning_swarm(**changes):
+    """Five (small: three) in a ring with a chord; no two see the same classes, so none can learn all of them alone."""
+    names = NAMES[:3] if options.small else NAMES
+    chords = [] if options.small else [("a", "c")]
+    shares = {name: [CLASSES[i % 3], CLASSES[(i + 1) % 3]] for i, name in enumerate(names)}
+    return Swarm(names, ring(names, *chords), shares=shares, sites=KEEP_ALL, **{"job": {"count": count()}, **changes})
+
+
+def run(swarm):
+    """From nothing to the last round; every model of every agent."""
+    swarm.start()
+    swarm.wait_finished(60)
+    swarm.stop()
+    return {site.name: site.models() for site in swarm}
+
+
+class Learn(unittest.TestCase):
+    def test_every_round_merges_every_peer(self):
+        with learning_swarm() as swarm:
+            run(swarm)
+            for site in swarm:
+                rows = site.committed()
+                self.assertEqual([row["label"] for row in rows], [str(i + 1) for i in range(count())])
+                degree = len(swarm.neighbours(site.name))
+                for row in rows:
+                    self.assertEqual((row["outcome"], row["merged"], row["expected"]), ("merged", degree, degree))
+                for peer in site.round(count())["peers"].values():
+                    self.assertEqual((peer["reason"], peer["lag"], peer["clipped"]), ("ok", 0, False))
+
+    def test_together_they_know_the_classes_that_they_never_saw(self):
+        if options.small:
+            self.skipTest("three rounds teach nothing")
+        with learning_swarm() as swarm:
+            run(swarm)
+            for site in swarm:
+                final = site.committed()[-1]
+                self.assertGreater(final["global"], 0.8, site.name)  # alone: two classes of three, at most 0.67
+
+    def test_repeated_models_are_bit_identical(self):
+        for codec in ("f32", "f16"):
+            with self.subTest(codec=codec), learning_swarm(job={"count": count(), "codec": codec}) as swarm:
+                first = run(swarm)
+                swarm.remove_states()
+                self.assertEqual(run(swarm), first)
+                self.assertEqual(len(first["a"]), count())
+
+    def test_sample_weights_repeat_too(self):
+        with learning_swarm(site={"merge": {"weights": "samples"}}) as swarm:
+            first = run(swarm)
+            swarm.remove_states()
+            self.assertEqual(run(swarm), first)
+
+    def test_alone_is_plain_training(self):
+        """An agent without peers ends by itself, merges nobody, and repeats its bits."""
+        with Swarm("a", [], job={"count": count()}, site={"when_done": "exit"}, sites=KEEP_ALL) as swarm:
+            models = []
+            for _ in range(2):
+                swarm.start()
+                self.assertEqual(swarm["a"].wait_ended(30), 0)
+                models.append(swarm["a"].models())
+                rows = swarm["a"].committed()
+                self.assertEqual([row["label"] for row in rows], [str(i + 1) for i in range(count())])
+                self.assertEqual({row["merged"] for row in rows}, {0})
+                swarm.remove_states()
+            self.assertEqual(models[0], models[1])
+
+    def test_alone_equals_a_swarm_without_merging(self):
+        """First weights, order and local steps do not hang on the peers: round 1 trains to the same loss."""
+        with learning_swarm() as swarm:
+            run(swarm)
+            together = swarm["a"].committed()[0]["train_loss"]
+            swarm.remove_states()
+            swarm.write_site("a", peers=[], jobs={"when_done": "exit"})
+            swarm["a"].start()
+            self.assertEqual(swarm["a"].wait_ended(30), 0)
+            self.assertEqual(swarm["a"].committed()[0]["train_loss"], together)
+
+    def test_run_ends_by_itself_when_all_have_the_last_round(self):
+        with learning_swarm(site={"when_done": "exit"}) as swarm:
+            swarm.start()
+            for site in swarm:
+                self.assertEqual(site.wait_ended(60), 0, site.name)
+                self.assertEqual(site.committed()[-1]["round"], count())
+
+
+if __name__ == "__main__":
+    main()
