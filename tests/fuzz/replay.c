@@ -1,0 +1,83 @@
+/* Feeds a fuzz target the files named and MUTANTS seeded mutants of each. Each file is named first, so that a crash says where. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "base/rng.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { MAX_BYTES = 64 * 1024, MUTANTS = 500, MAX_CHANGES = 4 };
+
+struct input {
+  uint8_t bytes[MAX_BYTES];
+  size_t n;
+};
+
+static void change_byte(struct input *in, struct rng *r) {
+  if (in->n > 0)
+    in->bytes[rng_below(r, in->n)] = (uint8_t)rng_u64(r);
+}
+
+static void flip_bit(struct input *in, struct rng *r) {
+  if (in->n > 0)
+    in->bytes[rng_below(r, in->n)] ^= (uint8_t)(1u << rng_below(r, 8));
+}
+
+static void cut(struct input *in, struct rng *r) {
+  in->n = (size_t)rng_below(r, in->n + 1);
+}
+
+/* Copies a piece over another place; what is pushed past the end grows the input. */
+static void copy_piece(struct input *in, struct rng *r) {
+  if (in->n == 0)
+    return;
+  size_t from = (size_t)rng_below(r, in->n), n = 1 + (size_t)rng_below(r, in->n - from);
+  size_t to = (size_t)rng_below(r, in->n + 1);
+  if (to + n > MAX_BYTES)
+    return;
+  memmove(in->bytes + to, in->bytes + from, n);
+  if (to + n > in->n)
+    in->n = to + n;
+}
+
+static void insert_special(struct input *in, struct rng *r) {
+  static const char specials[] = "\0\",\n\r\xff-.e;";
+  if (in->n == MAX_BYTES)
+    return;
+  size_t at = (size_t)rng_below(r, in->n + 1);
+  memmove(in->bytes + at + 1, in->bytes + at, in->n - at);
+  in->bytes[at] = (uint8_t)specials[rng_below(r, sizeof specials - 1)];
+  in->n++;
+}
+
+static void mutate(struct input *in, struct rng *r) {
+  static void (*const changes[])(struct input *, struct rng *) = {change_byte, flip_bit, cut, copy_piece,
+                                                                  insert_special};
+  for (uint64_t i = 1 + rng_below(r, MAX_CHANGES); i > 0; i--)
+    changes[rng_below(r, sizeof changes / sizeof changes[0])](in, r);
+}
+
+static void feed_file(const char *path) {
+  static struct input whole, mutant;
+  FILE *f = fopen(path, "rb");
+  MUST(f != NULL);
+  whole.n = fread(whole.bytes, 1, sizeof whole.bytes, f);
+  fclose(f);
+  LLVMFuzzerTestOneInput(whole.bytes, whole.n);
+  for (uint64_t seed = 0; seed < MUTANTS; seed++) {
+    struct rng r;
+    rng_init(&r, seed);
+    mutant = whole;
+    mutate(&mutant, &r);
+    LLVMFuzzerTestOneInput(mutant.bytes, mutant.n);
+  }
+}
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    printf("%s\n", argv[i]);
+    fflush(stdout);
+    feed_file(argv[i]);
+  }
+  return argc > 1 ? 0 : 2;
+}
