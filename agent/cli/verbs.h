@@ -8,6 +8,7 @@ int verb_init(struct call *call);
 int verb_run(struct call *call);
 int verb_status(struct call *call);
 int verb_health(struct call *call);
+int verb_demo(struct call *call);
 int verb_eval(struct call *call);
 int verb_rounds_list(struct call *call);
 int verb_rounds_show(struct call *call);

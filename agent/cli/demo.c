@@ -1,0 +1,262 @@
+#include "agent/cli/demo.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/ask.h"
+#include "agent/cli/table.h"
+#include "agent/cli/verbs.h"
+#include "agent/run/signals.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
+
+enum { LOOK_MS = 300, ALONE_AT_ONCE = 2 };
+
+struct demo {
+  struct call *call;
+  struct demo_options options;
+  struct demo_site sites[DEMO_SITES];
+  struct demo_view view;
+  struct timespec started;
+  int signal_fd;
+  char why[MAX_CONFIG_WHY_BYTES];
+};
+
+static double seconds_since(const struct timespec *then) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
+}
+
+/* ---- processes ---------------------------------------------------------------------------------------------------- */
+
+/* In the child: dies with us, logs to a file, becomes an agent. */
+__attribute__((noreturn)) static void become_agent(const struct demo_site *site, const char *config) {
+  char config_path[MAX_PATH_BYTES + 32], log_path[MAX_PATH_BYTES + 32];
+  sigset_t none;
+  snprintf(config_path, sizeof config_path, "%s/%s.yaml", site->folder, config);
+  snprintf(log_path, sizeof log_path, "%s/%s.log", site->folder, config);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (log >= 0) {
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+  }
+  execl("/proc/self/exe", "starling", "-C", config_path, "run", (char *)NULL);
+  _exit(EXIT_INTERNAL);
+}
+
+static enum err start_site(struct demo *d, struct demo_site *site, const char *config) {
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0)
+    become_agent(site, config);
+  if (pid < 0) {
+    snprintf(d->why, sizeof d->why, "no process could be started for %s", site->name);
+    return ERR_NO_MEMORY;
+  }
+  site->pid = pid;
+  return ERR_OK;
+}
+
+/* Whether the agent has ended; an agent that failed has said why in its log. */
+static bool has_ended(struct demo *d, struct demo_site *site, const char *config, enum err *out_err) {
+  int status;
+  if (site->pid == 0 || waitpid(site->pid, &status, WNOHANG) != site->pid)
+    return false;
+  site->pid = 0;
+  bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DONE;
+  if (!is_well)
+    snprintf(d->why, sizeof d->why, "%s ended before its time; see %s/%s.log", site->name, site->folder, config);
+  *out_err = is_well ? ERR_OK : ERR_IO;
+  return true;
+}
+
+static void stop_sites(struct demo *d) {
+  for (size_t i = 0; i < DEMO_SITES; i++)
+    if (d->sites[i].pid > 0)
+      kill(d->sites[i].pid, SIGTERM);
+  for (size_t i = 0; i < DEMO_SITES; i++) {
+    if (d->sites[i].pid > 0)
+      waitpid(d->sites[i].pid, NULL, 0);
+    d->sites[i].pid = 0;
+  }
+}
+
+/* Waits a moment; ERR_STOPPED when somebody wants us to end. */
+static enum err wait_a_moment(struct demo *d) {
+  struct pollfd p = {.fd = d->signal_fd, .events = POLLIN};
+  if (poll(&p, 1, LOOK_MS) <= 0)
+    return ERR_OK;
+  snprintf(d->why, sizeof d->why, "stopped");
+  return ERR_STOPPED;
+}
+
+/* ---- together ----------------------------------------------------------------------------------------------------- */
+
+static void look_at(struct demo *d, struct demo_site *site) {
+  char state_dir[MAX_PATH_BYTES + 16], why[MAX_CONFIG_WHY_BYTES];
+  json_t *status = NULL;
+  snprintf(state_dir, sizeof state_dir, "%s/state", site->folder);
+  if (agent_ask(d->call, state_dir, json_pack("{s:s}", "ask", "status"), &status, why) != ERR_OK)
+    return;
+  json_decref(site->status);
+  site->status = status;
+}
+
+static bool is_finished(const struct demo_site *site) {
+  const char *phase = site->status ? json_string_value(json_at(site->status, "job.phase")) : NULL;
+  return phase && strcmp(phase, "finished") == 0;
+}
+
+static enum err look_at_all(struct demo *d, bool *out_all_finished) {
+  *out_all_finished = true;
+  for (size_t i = 0; i < DEMO_SITES; i++) {
+    enum err e = ERR_OK;
+    if (has_ended(d, &d->sites[i], "site", &e)) {
+      snprintf(d->why, sizeof d->why, "%s ended before its time; see %s/site.log", d->sites[i].name,
+               d->sites[i].folder);
+      return ERR_IO;
+    }
+    look_at(d, &d->sites[i]);
+    *out_all_finished = *out_all_finished && is_finished(&d->sites[i]);
+  }
+  return ERR_OK;
+}
+
+static enum err learn_together(struct demo *d) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
+    e = start_site(d, &d->sites[i], "site");
+  for (bool all_finished = false; e == ERR_OK && !all_finished;) {
+    e = wait_a_moment(d);
+    if (e == ERR_OK)
+      e = look_at_all(d, &all_finished);
+    if (e == ERR_OK)
+      demo_view_show(&d->view, d->sites, seconds_since(&d->started));
+  }
+  stop_sites(d);
+  return e;
+}
+
+/* ---- alone -------------------------------------------------------------------------------------------------------- */
+
+static enum err learn_alone(struct demo *d) {
+  enum err e = ERR_OK;
+  size_t n_started = 0, n_ended = 0;
+  while (e == ERR_OK && n_ended < DEMO_SITES) {
+    while (e == ERR_OK && n_started < DEMO_SITES && n_started - n_ended < ALONE_AT_ONCE)
+      e = start_site(d, &d->sites[n_started++], "alone");
+    if (e == ERR_OK)
+      e = wait_a_moment(d);
+    for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
+      n_ended += has_ended(d, &d->sites[i], "alone", &e);
+  }
+  stop_sites(d);
+  return e;
+}
+
+/* ---- result ------------------------------------------------------------------------------------------------------- */
+
+static enum err read_last_round(struct demo *d, const struct demo_site *site, const char *state,
+                                struct store_metrics *out_metrics) {
+  char path[MAX_PATH_BYTES + 16], reason[MAX_REASON_BYTES] = "";
+  snprintf(path, sizeof path, "%s/%s", site->folder, state);
+  struct store *store = NULL;
+  struct digest job;
+  struct store_round last;
+  size_t n = 0;
+  enum err e = store_open_read_only(path, &digest_blake2b, &store, reason);
+  if (e == ERR_OK)
+    e = store_jobs(store, &job, 1, &n);
+  if (e == ERR_OK && n == 1)
+    e = store_rounds(store, &job, 0, &last, 1, &n);
+  if (e == ERR_OK && n == 1)
+    *out_metrics = last.metrics;
+  else
+    snprintf(d->why, sizeof d->why, "%s: %s", path, reason[0] ? reason : "no round is committed");
+  store_close(store);
+  return e == ERR_OK && n != 1 ? ERR_NOT_FOUND : e;
+}
+
+static enum err read_results(struct demo *d) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++) {
+    struct demo_site *site = &d->sites[i];
+    site->sent_bytes = (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
+    site->n_test = (uint32_t)json_integer_value(json_at(site->status, "job.test_samples"));
+    e = read_last_round(d, site, "state", &site->swarm);
+    if (e == ERR_OK)
+      e = read_last_round(d, site, "alone-state", &site->alone);
+  }
+  return e;
+}
+
+static enum err run(struct demo *d) {
+  printf("[1/3] keys and configs for %d sites in %s\n", DEMO_SITES, d->options.folder);
+  enum err e = demo_write_sites(&d->options, d->sites, d->why);
+  if (e != ERR_OK)
+    return e;
+  printf("[2/3] %d agents on 127.0.0.1, ports %u to %u, learn together, with no server\n", DEMO_SITES, d->sites[0].port,
+         d->sites[DEMO_SITES - 1].port);
+  clock_gettime(CLOCK_MONOTONIC, &d->started);
+  e = learn_together(d);
+  double seconds = seconds_since(&d->started);
+  if (e != ERR_OK)
+    return e;
+  printf("[3/3] the same agents, each alone\n");
+  e = learn_alone(d);
+  if (e == ERR_OK)
+    e = read_results(d);
+  if (e == ERR_OK)
+    demo_view_result(&d->options, d->sites, seconds);
+  return e;
+}
+
+/* A whole number that an option gives, or its default. */
+static bool read_number(const char *text, uint64_t otherwise, uint64_t *out) {
+  char *end = NULL;
+  *out = text ? strtoull(text, &end, 10) : otherwise;
+  return !text || (text[0] >= '0' && text[0] <= '9' && *end == '\0' && *out <= UINT32_MAX);
+}
+
+int verb_demo(struct call *call) {
+  struct demo *d = calloc(1, sizeof *d);
+  if (!d)
+    return answer_error(call, EXIT_INTERNAL, err_name(ERR_NO_MEMORY), NULL, "%s", err_sentence(ERR_NO_MEMORY));
+  d->call = call;
+  d->signal_fd = -1;
+  d->view.is_terminal = isatty(STDOUT_FILENO);
+  d->options.folder = call->flags[0] ? call->flags[0] : "starling-demo";
+  bool ok = read_number(call->flags[1], 20, &d->options.rounds) && d->options.rounds > 0 &&
+            read_number(call->flags[2], 1, &d->options.seed);
+  enum err e = ok ? random_open() : ERR_RANGE;
+  if (e == ERR_OK)
+    e = signals_open(&d->signal_fd);
+  if (e == ERR_OK)
+    e = run(d);
+  stop_sites(d);
+  for (size_t i = 0; i < DEMO_SITES; i++)
+    json_decref(d->sites[i].status);
+  if (d->signal_fd >= 0)
+    close(d->signal_fd);
+  int code = EXIT_DONE;
+  if (!ok)
+    code = answer_error(call, EXIT_USAGE, err_name(e), "rounds from 1, seed from 0",
+                        "--rounds and --seed are whole numbers");
+  else if (e != ERR_OK)
+    code = answer_error(call, EXIT_FAILED, err_name(e), NULL, "%s", d->why);
+  free(d);
+  return code;
+}

@@ -1,0 +1,315 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/round_json.h"
+#include "agent/run/parts.h"
+#include "crypto/key_text.h"
+
+enum { DEFAULT_ROUNDS = 20 };
+
+static json_t *text_of_key(const struct identity_key *key) {
+  char text[KEY_TEXT_BYTES];
+  key_text_write(key, text);
+  return json_string(text);
+}
+
+static double seconds_since(uint64_t then_ms, uint64_t now_ms) {
+  return then_ms == 0 || then_ms > now_ms ? -1 : (double)(now_ms - then_ms) / 1000;
+}
+
+/* A number, or null where negative means unknown. */
+static json_t *known(double value) {
+  return value < 0 ? json_null() : json_real(value);
+}
+
+static json_t *counted_drops(const struct gossip_peer_info *info) {
+  json_t *refused = json_object();
+  for (int i = 0; i < N_DROPS; i++)
+    if (info->drops[i] > 0)
+      json_object_set_new(refused, err_name((enum err)(ERR_FIRST_DROP + i)), json_integer((json_int_t)info->drops[i]));
+  return refused;
+}
+
+/* One word for a peer: the link's reason first, then why it is not waited for. */
+static enum err state_of(const struct gossip_peer_info *info, const struct round_peer_view *view) {
+  if (!info->has_session && view->standing == ERR_ABSENT && info->reason == ERR_NO_SESSION)
+    return ERR_ABSENT;
+  return info->reason != ERR_OK ? info->reason : view->standing;
+}
+
+static json_t *peer_row(struct agent *a, size_t i, uint64_t now_ms) {
+  struct gossip_peer_info info;
+  struct round_peer_view view;
+  gossip_peer_info(a->gossip, i, &info);
+  round_peer_view(a->round, i, &view);
+  enum err state = state_of(&info, &view);
+  const char *sentence = info.sentence[0] || state == ERR_OK ? info.sentence : err_sentence(state);
+  json_t *row = json_object();
+  json_object_set_new(row, "name", json_string(a->names[i]));
+  json_object_set_new(row, "key", text_of_key(&a->keys[i]));
+  json_object_set_new(row, "state", json_string(state == ERR_OK ? "alive" : err_name(state)));
+  json_object_set_new(row, "sentence", json_string(sentence));
+  json_object_set_new(row, "address", json_string(a->peers[i].address));
+  json_object_set_new(row, "since_s", known(seconds_since(info.since_ms, now_ms)));
+  json_object_set_new(row, "last_heard_s", known(seconds_since(info.last_heard_ms, now_ms)));
+  json_object_set_new(row, "round", view.has_state ? json_integer((json_int_t)view.state.round) : json_null());
+  json_object_set_new(row, "phase", view.has_state ? json_string(phase_name(view.state.phase)) : json_null());
+  json_object_set_new(row, "lag", json_integer(view.last_lag));
+  json_object_set_new(row, "weight", json_real(view.last_weight));
+  json_object_set_new(row, "sent_bytes", json_integer((json_int_t)info.sent_bytes));
+  json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
+  json_object_set_new(row, "refused", counted_drops(&info));
+  json_object_set_new(row, "rtt_ms", known(info.rtt_ms));
+  return row;
+}
+
+static json_t *peer_rows(struct agent *a, uint64_t now_ms) {
+  json_t *rows = json_array();
+  for (size_t i = 0; i < a->config->n_peers; i++)
+    json_array_append_new(rows, peer_row(a, i, now_ms));
+  return rows;
+}
+
+static json_t *stranger_rows(struct agent *a, uint64_t now_ms) {
+  struct gossip_stranger strangers[MAX_GATE_TOTAL];
+  size_t n = gossip_strangers(a->gossip, strangers, MAX_GATE_TOTAL);
+  json_t *rows = json_array();
+  for (size_t i = 0; i < n; i++) {
+    json_t *row = json_object();
+    json_object_set_new(row, "address", json_string(strangers[i].address));
+    json_object_set_new(row, "unknown_key", json_integer((json_int_t)strangers[i].n_unknown_key));
+    json_object_set_new(row, "handshake", json_integer((json_int_t)strangers[i].n_handshake));
+    json_object_set_new(row, "gate", json_integer((json_int_t)strangers[i].n_gate));
+    json_object_set_new(row, "last_s", known(seconds_since(strangers[i].last_ms, now_ms)));
+    json_array_append_new(rows, row);
+  }
+  return rows;
+}
+
+static json_t *waited_for(struct agent *a) {
+  json_t *names = json_array();
+  for (size_t i = 0; i < a->config->n_peers; i++) {
+    struct round_peer_view view;
+    round_peer_view(a->round, i, &view);
+    if (view.is_waited_for)
+      json_array_append_new(names, json_string(a->names[i]));
+  }
+  return names;
+}
+
+/* The first line of `status`: one word, and why. */
+struct verdict {
+  const char *word;
+  char why[MAX_CONFIG_WHY_BYTES];
+};
+
+static size_t count_alive(struct agent *a) {
+  size_t n = 0;
+  for (size_t i = 0; i < a->config->n_peers; i++) {
+    struct gossip_peer_info info;
+    struct round_peer_view peer;
+    gossip_peer_info(a->gossip, i, &info);
+    round_peer_view(a->round, i, &peer);
+    n += state_of(&info, &peer) == ERR_OK || peer.standing == ERR_FINISHED;
+  }
+  return n;
+}
+
+static void judge(struct agent *a, struct verdict *v) {
+  struct round_view view;
+  v->word = "HALTED";
+  if (a->sentence[0]) {
+    snprintf(v->why, sizeof v->why, "%s", a->sentence);
+    return;
+  }
+  round_view(a->round, &view);
+  size_t n_alive = count_alive(a), n_peers = a->config->n_peers;
+  if (view.is_halted) {
+    snprintf(v->why, sizeof v->why, "%s: %s; it goes on by itself when that is over", a->config->state_dir,
+             err_sentence(view.halted_reason));
+  } else if (view.phase == PHASE_PAUSED) {
+    snprintf(v->why, sizeof v->why, "training failed three times in a row: see the log, then restart");
+  } else if (view.phase == PHASE_FINISHED) {
+    v->word = "FINISHED";
+    snprintf(v->why, sizeof v->why, "round %" PRIu64 " is committed", view.committed.round);
+  } else if (view.phase == PHASE_ALONE) {
+    v->word = "ALONE";
+    snprintf(v->why, sizeof v->why, "%" PRIu64 " local rounds done, waiting for a peer; nothing is lost",
+             view.rounds_alone);
+  } else if (view.phase == PHASE_MEETING || view.phase == PHASE_LOADING) {
+    v->word = "WAITING";
+    snprintf(v->why, sizeof v->why, "%s; %zu of %zu peers are here", phase_name(view.phase), n_alive, n_peers);
+  } else if (n_alive < n_peers) {
+    v->word = "DEGRADED";
+    snprintf(v->why, sizeof v->why, "%zu of %zu peers take part", n_alive, n_peers);
+  } else {
+    v->word = "OK";
+    snprintf(v->why, sizeof v->why, "%s", phase_name(view.phase));
+  }
+}
+
+static json_t *job_object(struct agent *a, uint64_t now_ms) {
+  const struct job_config *job = &a->site_job->job;
+  struct round_view v;
+  uint32_t done, total;
+  round_view(a->round, &v);
+  trainer_progress(a->trainer, &done, &total);
+  double closes_s = v.closes_at_ms == 0 ? -1 : v.closes_at_ms > now_ms ? (double)(v.closes_at_ms - now_ms) / 1000 : 0;
+  bool is_regression = job->contract->task == TASK_REGRESS;
+  json_t *o = json_object();
+  json_object_set_new(o, "name", json_string(job->name));
+  json_object_set_new(o, "version", json_integer(job->version));
+  json_object_set_new(o, "parameters", json_integer((json_int_t)schema_parameters(a->schema)));
+  json_object_set_new(o, "count", json_integer((json_int_t)job->count));
+  json_object_set_new(o, "phase", json_string(phase_name(v.phase)));
+  json_object_set_new(o, "round", json_integer((json_int_t)v.committed.round));
+  json_object_set_new(o, "sub", json_integer(v.committed.sub));
+  json_object_set_new(o, "round_in_work", json_integer((json_int_t)v.in_work.round));
+  json_object_set_new(o, "sub_in_work", json_integer(v.in_work.sub));
+  json_object_set_new(o, "progress", json_integer(done));
+  json_object_set_new(o, "progress_total", json_integer(total));
+  json_object_set_new(o, "closes_in_s", known(closes_s));
+  json_object_set_new(o, "waiting_for", waited_for(a));
+  json_object_set_new(o, "train_loss", json_number(v.train_loss));
+  json_object_set_new(o, "samples", json_integer(v.n_samples));
+  json_object_set_new(o, "test_samples", json_integer(v.n_test));
+  json_object_set_new(o, "headline", json_string(is_regression ? "R2" : "accuracy"));
+  json_object_set_new(o, "local", v.metrics.has_local ? json_number(v.metrics.local_headline) : json_null());
+  json_object_set_new(o, "global", v.metrics.has_global ? json_number(v.metrics.global_headline) : json_null());
+  json_object_set_new(o, "merged", json_integer(v.n_merged));
+  json_object_set_new(o, "expected", json_integer(v.n_expected));
+  return o;
+}
+
+static json_t *status(struct agent *a, uint64_t now_ms) {
+  struct verdict v;
+  judge(a, &v);
+  json_t *o = json_object();
+  json_object_set_new(o, "name", json_string(a->config->name));
+  json_object_set_new(o, "key", text_of_key(identity_public(a->identity)));
+  json_object_set_new(o, "swarm", json_string(a->config->swarm));
+  json_object_set_new(o, "version", json_string(STARLING_VERSION));
+  json_object_set_new(o, "pid", json_integer(getpid()));
+  json_object_set_new(o, "uptime_s", known(seconds_since(a->started_ms, now_ms)));
+  json_object_set_new(o, "boot_epoch", json_integer((json_int_t)a->boot_epoch));
+  json_t *listen = json_array();
+  for (size_t i = 0; i < a->config->n_listen; i++)
+    json_array_append_new(listen, json_string(a->config->listen[i]));
+  json_object_set_new(o, "listen", listen);
+  json_object_set_new(o, "word", json_string(v.word));
+  json_object_set_new(o, "why", json_string(v.why));
+  json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
+  json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
+  json_object_set_new(o, "job", job_object(a, now_ms));
+  json_object_set_new(o, "peers", peer_rows(a, now_ms));
+  json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
+  return o;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------------------------- */
+
+static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
+  (void)request;
+  control_answer(a->control, client, status(a, agent_now_ms(NULL)));
+}
+
+static void answer_peers(struct agent *a, uint64_t client, const json_t *request) {
+  (void)request;
+  uint64_t now_ms = agent_now_ms(NULL);
+  json_t *o = json_object();
+  json_object_set_new(o, "peers", peer_rows(a, now_ms));
+  json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
+  control_answer(a->control, client, o);
+}
+
+static void answer_health(struct agent *a, uint64_t client, const json_t *request) {
+  (void)request;
+  struct verdict v;
+  judge(a, &v);
+  json_t *o = json_object();
+  json_object_set_new(o, "healthy", json_boolean(strcmp(v.word, "HALTED") != 0));
+  json_object_set_new(o, "word", json_string(v.word));
+  json_object_set_new(o, "why", json_string(v.why));
+  control_answer(a->control, client, o);
+}
+
+static uint64_t number_of(const json_t *request, const char *key, uint64_t otherwise) {
+  const json_t *value = json_object_get(request, key);
+  return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : otherwise;
+}
+
+/* History is the scribe's; the client waits for its result. */
+static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, bool one_round) {
+  struct scribe_job *job = calloc(1, sizeof *job);
+  if (!job) {
+    control_fail(a->control, client, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY), NULL);
+    return;
+  }
+  uint64_t n = number_of(request, "last", DEFAULT_ROUNDS);
+  job->kind = SCRIBE_QUERY;
+  job->client = client;
+  job->from_round = number_of(request, "from", 0);
+  job->n_rounds = n < SCRIBE_MAX_ROUNDS ? (uint32_t)n : SCRIBE_MAX_ROUNDS;
+  job->one_round = one_round;
+  job->label.round = number_of(request, "round", 0);
+  job->label.sub = (uint32_t)number_of(request, "sub", 0);
+  scribe_put(a->scribe, job);
+}
+
+static void answer_rounds(struct agent *a, uint64_t client, const json_t *request) {
+  ask_scribe(a, client, request, false);
+}
+
+static void answer_round(struct agent *a, uint64_t client, const json_t *request) {
+  ask_scribe(a, client, request, true);
+}
+
+static const struct {
+  const char *ask;
+  void (*answer)(struct agent *a, uint64_t client, const json_t *request);
+  bool needs_all; /* not before everything runs */
+} requests[] = {
+    {"status", answer_status, true}, {"peers", answer_peers, true}, {"health", answer_health, false},
+    {"rounds", answer_rounds, true}, {"round", answer_round, true},
+};
+
+static void on_request(void *context, uint64_t client, const json_t *request) {
+  struct agent *a = context;
+  const char *ask = json_string_value(json_object_get(request, "ask"));
+  for (size_t i = 0; ask && i < sizeof requests / sizeof *requests; i++) {
+    if (strcmp(ask, requests[i].ask) != 0)
+      continue;
+    if (requests[i].needs_all && !a->scribe)
+      control_fail(a->control, client, ERR_STOPPED, a->sentence, NULL);
+    else
+      requests[i].answer(a, client, request);
+    return;
+  }
+  control_fail(a->control, client, ERR_UNSUPPORTED, "this agent does not know that request", NULL);
+}
+
+struct control_events agent_control_events(struct agent *a) {
+  return (struct control_events){.context = a, .on_request = on_request};
+}
+
+static json_t *round_list(const struct scribe_result *r) {
+  json_t *o = json_object();
+  json_t *rows = json_array();
+  for (size_t i = 0; i < r->n_rounds; i++)
+    json_array_append_new(rows, round_json(&r->rounds[i]));
+  json_object_set_new(o, "rounds", rows);
+  return o;
+}
+
+void agent_answer_query(struct agent *a, const struct scribe_result *r) {
+  bool is_one = r->contributions != NULL;
+  if (r->error != ERR_OK)
+    control_fail(a->control, r->client, r->error, err_sentence(r->error), NULL);
+  else if (is_one)
+    control_answer(a->control, r->client, round_json_with_peers(&r->rounds[0], r->contributions, r->n_contributions));
+  else
+    control_answer(a->control, r->client, round_list(r));
+}

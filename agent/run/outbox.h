@@ -1,0 +1,52 @@
+/* The outbox: the newest own publications that peers can still fetch.
+ *
+ * It holds manifests and descriptors, never a payload: chunks are read from the store's files straight into the outgoing
+ * frame, so a publication costs the same memory whoever fetches it. A descriptor keeps its file readable after the store
+ * has forgotten it. Loop thread only. */
+#ifndef AGENT_RUN_OUTBOX_H
+#define AGENT_RUN_OUTBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/core/work.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "crypto/manifest.h"
+#include "store/store.h"
+
+/* Bytes of a file that are served under a root. */
+struct served {
+  struct manifest manifest;
+  uint8_t bytes[MANIFEST_BYTES];
+  int fd; /* −1: nothing to serve (kind none, or no copy) */
+  uint64_t offset;
+};
+
+struct publication {
+  struct served update; /* link, chain start, or kind none */
+  struct served copy;   /* the public copy after it */
+};
+
+struct outbox {
+  struct publication entries[KEEP_PAYLOADS]; /* oldest first */
+  size_t n_entries;
+  struct publication pending; /* being written by the scribe */
+};
+
+void outbox_init(struct outbox *o);
+void outbox_done(struct outbox *o);
+
+/* Takes up what a former run published. Files that are gone leave an entry without a descriptor. */
+MUST_USE enum err outbox_load(struct outbox *o, struct store *store, const struct digest *job);
+
+/* Remembers what is handed to the scribe, and makes it servable once it is durable: takes the result's descriptors. */
+void outbox_prepare(struct outbox *o, const struct scribe_job *job);
+void outbox_publish(struct outbox *o, struct scribe_result *result);
+
+/* As struct gossip_events says. */
+enum err outbox_find(const struct outbox *o, enum manifest_kind kind, uint64_t first, size_t i,
+                     uint8_t out_bytes[MANIFEST_BYTES]);
+enum err outbox_read(const struct outbox *o, const struct digest *root, uint64_t offset, uint8_t *out, size_t n);
+
+#endif
