@@ -80,7 +80,8 @@ size_t contract_n_outputs(const struct contract *c);
 MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]);
 
 /* The canonical text, one `what: value` line a fact in a fixed order, NUL-terminated; two contracts are the same exactly
- * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version.
+ * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version,
+ * and line 1, `contract: 1`, also stands for this version's rule of the first weights.
  * ERR_LIMIT above MAX_SCHEMA_TEXT_BYTES or above the capacity. */
 MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes);
 

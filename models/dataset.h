@@ -55,7 +55,7 @@ struct dataset {
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
  * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;
  * ERR_CORRUPT: gzip damage, counts of images and labels differ; ERR_UNSUPPORTED: another IDX type; ERR_LIMIT: a cap;
- * ERR_NO_MEMORY. */
+ * ERR_BUSY: the file changed while it was read; ERR_NO_MEMORY. */
 MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
                                const struct digest_fn *fn, struct dataset **out_train, struct dataset **out_test,
                                struct data_place *out_why);
