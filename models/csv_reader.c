@@ -38,7 +38,7 @@ struct csv_run {
   bool *found; /* [n_features] */
 
   size_t field;   /* number from 0 of the next field of this row */
-  enum err row_e; /* first fault of a field; told at the row's end, as a decimal comma first shows as a field too many */
+  enum err row_e; /* a field's first fault; told at the row's end, for a decimal comma is a field too many */
   float *inputs;  /* [n_features] of this row */
   struct sample sample;
 };

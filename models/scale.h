@@ -34,10 +34,12 @@ MUST_USE enum err scale_copy(const struct scale *s, struct scale *out_copy);
 const char *scale_rule_name(enum scale_rule rule);
 
 /* The text form, one fact a line: `scale: fixed`, `scale pairs: 1`, `scale mean 0: 14.2`,
- * `scale sd 0: 3.1` …; numbers read back to the same bits. Part of the contract's text and of what is saved with a model. */
+ * `scale sd 0: 3.1` …; numbers read back to the same bits. Part of the contract's text and of what is saved with a
+ * model. */
 void scale_write(struct writer *w, const struct scale *s);
 
-/* Reads exactly what scale_write writes. ERR_SYNTAX, ERR_RANGE (a count or an sd that cannot be), ERR_LIMIT, ERR_NO_MEMORY. */
+/* Reads exactly what scale_write writes. ERR_SYNTAX, ERR_RANGE (a count or an sd that cannot be), ERR_LIMIT,
+ * ERR_NO_MEMORY. */
 MUST_USE enum err scale_read(const char *text, size_t n_bytes, struct scale *out_scale);
 
 /* Mean and standard deviation by Welford's updating (Technometrics 1962), in double, samples in order. */
