@@ -8,11 +8,20 @@
 
 enum { LINE_BYTES = 32 + NUMBER_TEXT_BYTES };
 
+/* Two lines a pair, and two before them. */
+static size_t text_bound(size_t n_pairs) {
+  return (size_t)2 * LINE_BYTES * (n_pairs + 1); /* n_pairs ≤ MAX_FEATURES */
+}
+
+size_t snapshot_bound(const struct contract *contract, size_t n_learner) {
+  return n_learner + (contract->scale.rule == SCALE_LOCAL ? text_bound(contract_n_inputs(contract)) : 0);
+}
+
 enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text) {
   *out_text = (struct buffer){0};
   if (scale->rule != SCALE_LOCAL)
     return ERR_OK;
-  size_t capacity = 2 * LINE_BYTES * (scale->n + 1); /* n ≤ MAX_FEATURES */
+  size_t capacity = text_bound(scale->n);
   uint8_t *bytes = malloc(capacity);
   if (bytes == NULL)
     return ERR_NO_MEMORY;
@@ -20,8 +29,7 @@ enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text)
   writer_init(&w, bytes, capacity);
   scale_write(&w, scale);
   MUST(writer_end(&w) == ERR_OK);
-  uint8_t *fitted = realloc(bytes, w.n_bytes);
-  *out_text = (struct buffer){fitted != NULL ? fitted : bytes, w.n_bytes};
+  *out_text = (struct buffer){bytes, w.n_bytes};
   return ERR_OK;
 }
 

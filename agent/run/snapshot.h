@@ -4,10 +4,15 @@
 #ifndef AGENT_RUN_SNAPSHOT_H
 #define AGENT_RUN_SNAPSHOT_H
 
+#include <stddef.h>
+
 #include "agent/core/work.h"
 #include "base/err.h"
 #include "models/contract.h"
 #include "models/scale.h"
+
+/* The most bytes of a snapshot whose learner's part has n_learner. */
+size_t snapshot_bound(const struct contract *contract, size_t n_learner);
 
 /* The text that follows the learner's bytes; empty unless the rule is SCALE_LOCAL. The caller frees. ERR_NO_MEMORY. */
 MUST_USE enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text);

@@ -240,8 +240,10 @@ static enum err encode(struct trainer *t, bool start_chain, struct trainer_resul
     buffer_free(&payload);
     return e;
   }
-  uint8_t *fitted = realloc(payload.bytes, payload.n_bytes);
-  result->payload = (struct buffer){fitted != NULL ? fitted : payload.bytes, payload.n_bytes};
+  void *fitted = realloc(payload.bytes, payload.n_bytes);
+  if (fitted != NULL)
+    payload.bytes = fitted;
+  result->payload = payload;
   merkle_root(&digest_blake2b, result->payload.bytes, result->payload.n_bytes, &result->payload_root);
   return ERR_OK;
 }

@@ -22,10 +22,10 @@ struct server {
   size_t n_requests;
 };
 
-static json_t *long_list(size_t n) {
+static json_t *long_list(json_int_t n) {
   json_t *list = json_array();
-  for (size_t i = 0; i < n; i++)
-    json_array_append_new(list, json_integer((json_int_t)(100000 + i)));
+  for (json_int_t i = 0; i < n; i++)
+    json_array_append_new(list, json_integer(100000 + i));
   return list;
 }
 

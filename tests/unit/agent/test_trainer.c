@@ -1,3 +1,4 @@
+#include "agent/run/snapshot.h"
 #include "agent/run/trainer.h"
 #include "base/rng.h"
 #include "crypto/digest.h"
@@ -147,7 +148,7 @@ static struct link_in link_from(const struct trainer_result *r, bool start_chain
 
 static struct trainer_job *job_with_peers(enum trainer_job_kind kind, uint64_t round, size_t n_peers) {
   struct trainer_job *job = job_new(kind, round);
-  job->peers = calloc(n_peers, sizeof *job->peers);
+  job->peers = calloc(n_peers + 1, sizeof *job->peers);
   job->n_peers = n_peers;
   for (size_t i = 0; i < n_peers; i++)
     job->peers[i] = (struct merge_peer){.peer = i, .use = true, .weight = 0.25, .reason = ERR_LATE};
@@ -331,9 +332,11 @@ START_TEST(a_restart_repeats_the_bits) {
   struct trainer_result *r = run(&s, job), *again = train(&s, 2, false);
   ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
   ck_assert_mem_eq(again->payload.bytes, second->payload.bytes, second->payload.n_bytes);
-  struct trainer_result *results[] = {first, merged, second, r, again};
-  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-    trainer_result_free(results[i]);
+  trainer_result_free(first);
+  trainer_result_free(merged);
+  trainer_result_free(second);
+  trainer_result_free(r);
+  trainer_result_free(again);
   site_done(&s);
 }
 END_TEST
@@ -355,10 +358,39 @@ START_TEST(the_scale_comes_back_with_the_model) {
   ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
   ck_assert_uint_eq(after->model.n_bytes, before->model.n_bytes);
   ck_assert_mem_eq(after->model.bytes, before->model.bytes, before->model.n_bytes); /* weights and numbers */
-  struct trainer_result *results[] = {trained, before, r, after};
-  for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-    trainer_result_free(results[i]);
+  trainer_result_free(trained);
+  trainer_result_free(before);
+  trainer_result_free(r);
+  trainer_result_free(after);
   site_done(&s);
+}
+END_TEST
+
+START_TEST(a_snapshot_splits_into_learner_and_scale) {
+  struct contract *contract = points_contract();
+  struct scale scale, read;
+  struct buffer text, learner;
+  ck_assert_int_eq(scale_init(&scale, SCALE_LOCAL, 2), ERR_OK);
+  scale.mean[1] = -1.0 / 3;
+  scale.sd[0] = 1e-300;
+  ck_assert_int_eq(snapshot_scale_text(&scale, &text), ERR_OK);
+  contract->scale.rule = SCALE_LOCAL;
+  ck_assert_uint_le(text.n_bytes, snapshot_bound(contract, 0));
+  ck_assert_int_eq(snapshot_split(contract, &text, 0, &learner, &read), ERR_OK);
+  ck_assert_uint_eq(learner.n_bytes, 0);
+  ck_assert(read.n == 2 && read.mean[1] == scale.mean[1] && read.sd[0] == scale.sd[0]);
+  scale_done(&read);
+  ck_assert_int_eq(snapshot_split(contract, &text, text.n_bytes, &learner, &read), ERR_CORRUPT); /* no scale */
+  ck_assert_int_eq(snapshot_split(contract, &text, 3, &learner, &read), ERR_CORRUPT);
+  ck_assert_int_eq(snapshot_split(contract, &text, text.n_bytes + 1, &learner, &read), ERR_OK); /* the learner judges */
+  ck_assert_uint_eq(learner.n_bytes, text.n_bytes);
+  contract->scale.rule = SCALE_NONE;
+  ck_assert_int_eq(snapshot_split(contract, &text, 3, &learner, &read), ERR_OK);
+  ck_assert_uint_eq(learner.n_bytes, text.n_bytes);
+  ck_assert_uint_eq(snapshot_bound(contract, 3), 3);
+  free(text.bytes);
+  scale_done(&scale);
+  contract_free(contract);
 }
 END_TEST
 
@@ -547,11 +579,11 @@ START_TEST(stops_within_a_second_of_a_long_training) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("agent/trainer", loads_data_and_says_what_is_worth_a_warning,
-                   a_failed_load_says_where_and_may_be_repeated, a_snapshot_of_another_model_is_refused,
-                   a_training_is_answered_with_payload_and_half, alone_it_learns,
-                   a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits,
-                   the_scale_comes_back_with_the_model, two_sites_average_to_the_same_model,
-                   a_copy_made_of_links_equals_the_senders, a_bad_link_refuses_its_peer_and_no_other,
-                   without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training);
+  return SUITE_RUN(
+      "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
+      a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half, alone_it_learns,
+      a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits, the_scale_comes_back_with_the_model,
+      a_snapshot_splits_into_learner_and_scale, two_sites_average_to_the_same_model,
+      a_copy_made_of_links_equals_the_senders, a_bad_link_refuses_its_peer_and_no_other,
+      without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training);
 }
