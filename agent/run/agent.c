@@ -12,6 +12,7 @@
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
 #include "agent/run/signals.h"
+#include "agent/run/snapshot.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
@@ -221,7 +222,8 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
 static enum err load_file(struct agent *a, const struct digest *name, struct buffer *out) {
   if (digest_is_zero(name))
     return ERR_OK;
-  size_t cap = schema_parameters(a->schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_CONFIG_BYTES;
+  size_t n_learner = schema_parameters(a->schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
+  size_t cap = snapshot_bound(a->site_job->job.contract, n_learner);
   return store_file_load(a->store, name, cap, &out->bytes, &out->n_bytes);
 }
 

@@ -297,7 +297,7 @@ void agent_take_results(struct agent *a) {
 
 void agent_take_notes(struct agent *a) {
   for (struct gossip_note n; gossip_note_take(a->gossip, &n);)
-    log_event(LOG_WARNING, err_name(n.reason), n.peer == SIZE_MAX ? NULL : a->names[n.peer],
+    log_event(LOG_WARNING, err_name(n.reason), n.peer == SIZE_MAX ? "stranger" : a->names[n.peer],
               LOG_FIELDS(log_text("text", n.text)));
   for (size_t i = 0; i < a->config->n_peers; i++) {
     struct gossip_peer_info info;
