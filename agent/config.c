@@ -393,6 +393,8 @@ static enum err check_contract(struct loader *l) {
                 "is missing; write the names in their order, as in [ ok, scratch ]");
   if (c->n_features == 0 && c->channels == 0)
     return FAIL(l, GROUP_JOB, "features", ERR_SYNTAX, "is missing; write the columns, or input: 28x28x1 for images");
+  if ((c->task == TASK_REGRESS) != (c->loss == LOSS_MEAN_SQUARED_ERROR))
+    return FAIL(l, GROUP_JOB, "loss", ERR_RANGE, "does not fit task: %s; remove the line", task_name(c->task));
   enum err e = contract_check(c, reason);
   if (e)
     return FAIL(l, GROUP_JOB, "task", e, "%s", reason);

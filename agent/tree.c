@@ -76,29 +76,42 @@ static enum err check_characters(struct builder *b, const char *bytes, size_t n_
 
 /* ---- the events --------------------------------------------------------------------------------------------------- */
 
-/* libyaml's words, and ours for the ones that people meet. */
-static const char *problem_sentence(const char *problem) {
-  static const struct {
-    const char *problem, *sentence;
-  } table[] = {
+/* libyaml's words and ours, for what people meet; what is not closed is shown where it begins. */
+struct problem {
+  const char *words, *sentence;
+  bool at_beginning;
+};
+
+static const struct problem *problem_find(const char *words) {
+  static const struct problem table[] = {
       {"mapping values are not allowed in this context",
-       "a ':' that does not belong here; check the indentation or quote the value"},
-      {"could not find expected ':'", "a key without ':'; write KEY: VALUE"},
-      {"did not find expected key", "no key where one is expected; check indentation and quotes"},
-      {"did not find expected ',' or ']'", "the list is not closed; write ']'"},
-      {"did not find expected ',' or '}'", "the map is not closed; write '}'"},
-      {"did not find expected '-' indicator", "no '-' where a list goes on; check the indentation"},
-      {"did not find expected <document start>", "text after the end of the document; check the indentation"},
-      {"did not find expected node content", "no value where one is expected; write one or remove the comma"},
-      {"found unexpected end of stream", "the quotes are not closed; write the closing one"},
-      {"found character that cannot start any token", "a character that cannot begin a value; quote the value"},
+       "a ':' that does not belong here; check the indentation or quote the value", false},
+      {"could not find expected ':'", "a key without ':'; write KEY: VALUE", true},
+      {"did not find expected key", "no key where one is expected; check indentation and quotes", false},
+      {"did not find expected ',' or ']'", "the list that begins here is not closed; write ']'", true},
+      {"did not find expected ',' or '}'", "the map that begins here is not closed; write '}'", true},
+      {"did not find expected '-' indicator", "no '-' where a list goes on; check the indentation", false},
+      {"did not find expected <document start>", "text after the end of the document; check the indentation", false},
+      {"did not find expected node content", "no value where one is expected; write one or remove the comma", false},
+      {"found unexpected end of stream", "the quotes that begin here are not closed; write the closing one", true},
+      {"found character that cannot start any token", "a character that cannot begin a value; quote the value", false},
       {"block sequence entries are not allowed in this context",
-       "a '-' that does not belong here; start the list on a new line"},
+       "a '-' that does not belong here; start the list on a new line", false},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    if (strcmp(problem, table[i].problem) == 0)
-      return table[i].sentence;
-  return problem;
+    if (strcmp(words, table[i].words) == 0)
+      return &table[i];
+  return NULL;
+}
+
+static enum err fail_parser(struct builder *b) {
+  const yaml_parser_t *p = &b->parser;
+  if (p->error == YAML_MEMORY_ERROR)
+    return fail(b, ERR_NO_MEMORY, (struct place){0}, err_sentence(ERR_NO_MEMORY));
+  const char *words = p->problem ? p->problem : err_sentence(ERR_SYNTAX);
+  const struct problem *known = problem_find(words);
+  return fail(b, ERR_SYNTAX, place_of(known && known->at_beginning ? p->context_mark : p->problem_mark),
+              known ? known->sentence : words);
 }
 
 static enum err next_event(struct builder *b) {
@@ -106,10 +119,7 @@ static enum err next_event(struct builder *b) {
   if (yaml_parser_parse(&b->parser, &b->event))
     return ERR_OK;
   memset(&b->event, 0, sizeof b->event);
-  if (b->parser.error == YAML_MEMORY_ERROR)
-    return fail(b, ERR_NO_MEMORY, (struct place){0}, err_sentence(ERR_NO_MEMORY));
-  return fail(b, ERR_SYNTAX, place_of(b->parser.problem_mark),
-              b->parser.problem ? problem_sentence(b->parser.problem) : err_sentence(ERR_SYNTAX));
+  return fail_parser(b);
 }
 
 static enum err refuse_extras(struct builder *b) {

@@ -1,0 +1,289 @@
+#include "agent/config.h"
+#include "tests/unit/agent/site_folder.h"
+#include "tests/unit/suite.h"
+
+static struct config *load(const struct site_folder *f, const char *const *environment) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  enum err e = config_load(f->site, environment, &c, why);
+  ck_assert_msg(e == ERR_OK, "%s", why);
+  return c;
+}
+
+static const struct config_value *value_of(const struct config *c, const char *path) {
+  for (size_t i = 0; i < c->n_values; i++)
+    if (strcmp(c->values[i].path, path) == 0)
+      return &c->values[i];
+  ck_abort_msg("no value %s", path);
+}
+
+START_TEST(the_least_config_has_every_default) {
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  const struct site_job_config *s = &c->jobs[0];
+  char path[128];
+  ck_assert_str_eq(c->swarm, "k3vz-7qd2");
+  ck_assert_str_eq(c->name, "mec-07");
+  snprintf(path, sizeof path, "%s/agent.key", f.path);
+  ck_assert_str_eq(c->key_file, path);
+  snprintf(path, sizeof path, "%s/state", f.path);
+  ck_assert_str_eq(c->state_dir, path);
+  snprintf(path, sizeof path, "%s/parts.csv", f.path);
+  ck_assert_str_eq(s->train_path, path);
+  ck_assert_uint_eq(c->n_listen, 1);
+  ck_assert_str_eq(c->listen[0], "tcp://[::]:7411");
+  ck_assert(c->keep_last == 3 && c->payload_max_mib == 64 && c->log_level == LOG_INFO && c->log_format == LOG_TEXT);
+  ck_assert(c->n_peers == 0 && c->n_jobs == 1 && c->n_warnings == 0);
+  ck_assert(s->min_peers == 0 && s->meet_s == 0 && s->alone_rounds == 3 && s->staleness_max == 5);
+  ck_assert(s->deadline_min_s == 1 && s->deadline_max_s == 120 && s->linger_s == 240);
+  ck_assert(s->part == 0 && s->weights == WEIGHTS_METROPOLIS && s->max_share == 0.5 && s->when_done == WHEN_DONE_EXIT);
+  ck_assert_ptr_null(s->test_path);
+  ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.codec == CODEC_F32);
+  ck_assert(s->job.train.epochs == 1 && s->job.train.steps == 0 && s->job.train.batch == 32);
+  ck_assert(s->job.contract->loss == LOSS_CROSS_ENTROPY && s->job.contract->n_classes == 2);
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(every_key_reaches_its_field) {
+  static const char site[] = GOOD_HEAD
+      "key_file: /k/agent.key\npassphrase_file: pass\nstate_dir: /var/lib/x\nlisten: []\n"
+      "store: { keep_last: 7 }\npayload_max_mib: 9\nlog:\n  level: debug\n  format: json\n"
+      "peers:\n  - name: b\n    key: @2\n  - name: a\n    key: @1\n    address: tcp://mec-03.lan:7411\n"
+      "jobs:\n  - job: a.job.yaml\n"
+      "    data: { train: i.gz, train_labels: l.gz, test: t, test_labels: u, global_test: g, global_test_labels: h, "
+      "part: 5 }\n"
+      "    train: { seed: 9 }\n    merge: { rule: mean, weights: samples, max_share: 0.25 }\n"
+      "    round: { min_peers: 2, deadline_min_s: 2.5, deadline_max_s: 60, alone_rounds: 4, meet_s: 11, linger_s: 12,"
+      " staleness_max: 6 }\n    when_done: serve\n";
+  static const char job[] =
+      "job: fashion\nversion: 2\nrun_label: x1\ntask: classify\nloss: cross-entropy\n"
+      "classes: [ a, \"b, c\", d ]\ninput: 28x28x1\nrange: 0..255\nscale: { mean: 0.286, sd: 0.353 }\nholdout: 0.25\n"
+      "split: { rule: dirichlet 0.3, n: 5, seed: 3 }\ninit_seed: 4\nmodel: dense 128, relu, dense classes\n"
+      "train: { steps: 40, batch: 16, learning_rate: 0.1, momentum: 0.5, weight_decay: 1e-4, schedule: cosine,"
+      " step_rounds: 3, step_factor: 0.25 }\ncodec: f16\ncount: 20\n";
+  struct site_folder f = site_folder_new(site, job);
+  struct config *c = load(&f, NULL);
+  const struct site_job_config *s = &c->jobs[0];
+  const struct job_config *j = &s->job;
+  const struct contract *k = j->contract;
+  ck_assert_str_eq(c->key_file, "/k/agent.key");
+  ck_assert_str_eq(c->state_dir, "/var/lib/x");
+  ck_assert_str_eq(strrchr(c->passphrase_file, '/'), "/pass");
+  ck_assert(c->n_listen == 0 && c->keep_last == 7 && c->payload_max_mib == 9);
+  ck_assert(c->log_level == LOG_DEBUG && c->log_format == LOG_JSON);
+  ck_assert_uint_eq(c->n_peers, 2);
+  ck_assert_int_lt(identity_key_compare(&c->peers[0].key, &c->peers[1].key), 0);
+  const struct peer_config *a = strcmp(c->peers[0].name, "a") == 0 ? &c->peers[0] : &c->peers[1];
+  struct identity_key key = test_key(1);
+  ck_assert(identity_key_equal(&a->key, &key));
+  ck_assert_str_eq(a->address, "tcp://mec-03.lan:7411");
+  ck_assert_ptr_nonnull(strstr(a->origin, "site.yaml:15"));
+  ck_assert_str_eq(strrchr(s->global_test_labels, '/'), "/h");
+  ck_assert(s->part == 5 && s->train_seed == 9 && s->weights == WEIGHTS_SAMPLES && s->max_share == 0.25);
+  ck_assert(s->min_peers == 2 && s->deadline_min_s == 2.5 && s->deadline_max_s == 60 && s->alone_rounds == 4);
+  ck_assert(s->meet_s == 11 && s->linger_s == 12 && s->staleness_max == 6 && s->when_done == WHEN_DONE_SERVE);
+  ck_assert_str_eq(j->name, "fashion");
+  ck_assert_str_eq(j->run_label, "x1");
+  ck_assert_str_eq(j->arch, "dense 128, relu, dense classes");
+  ck_assert(j->version == 2 && j->codec == CODEC_F16 && j->count == 20);
+  ck_assert(k->task == TASK_CLASSIFY && k->loss == LOSS_CROSS_ENTROPY && k->n_classes == 3);
+  ck_assert_str_eq(k->classes[1].text, "b, c");
+  ck_assert(k->height == 28 && k->width == 28 && k->channels == 1 && k->range_lo == 0 && k->range_hi == 255);
+  ck_assert(k->scale.rule == SCALE_FIXED && k->scale.n == 1 && k->scale.mean[0] == 0.286 && k->scale.sd[0] == 0.353);
+  ck_assert(k->holdout == 0.25 && k->init_seed == 4 && k->split.rule == SPLIT_DIRICHLET && k->split.alpha == 0.3);
+  ck_assert(k->split.n_parts == 5 && k->split.seed == 3);
+  ck_assert(j->train.epochs == 0 && j->train.steps == 40 && j->train.batch == 16 && j->train.learning_rate == 0.1);
+  ck_assert(j->train.momentum == 0.5 && j->train.weight_decay == 1e-4 && j->train.schedule == SCHEDULE_COSINE);
+  ck_assert(j->train.step_rounds == 3 && j->train.step_factor == 0.25 && j->train.total_rounds == 20);
+  ck_assert_str_eq(value_of(c, "split.rule")->text, "dirichlet 0.3");
+  ck_assert_str_eq(value_of(c, "classes")->text, "[a, \"b, c\", d]");
+  ck_assert_str_eq(value_of(c, "peers[a].address")->text, "tcp://mec-03.lan:7411");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(regression_needs_no_classes) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C } ]\n"
+                                 "scale: { mean: [ 1, 2 ], sd: [ 3, 4 ] }\nmodel: dense 1\n");
+  struct config *c = load(&f, NULL);
+  const struct contract *k = c->jobs[0].job.contract;
+  ck_assert(k->task == TASK_REGRESS && k->loss == LOSS_MEAN_SQUARED_ERROR && k->n_classes == 0);
+  ck_assert_str_eq(k->features[1].unit, "C");
+  ck_assert(k->scale.n == 2 && k->scale.sd[1] == 4);
+  ck_assert_str_eq(value_of(c, "features")->text, "[x, t (C)]");
+  ck_assert_str_eq(value_of(c, "scale")->text, "{ mean: [1, 2], sd: [3, 4] }");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(the_environment_overrides_scalars_of_the_site) {
+  static const char *const environment[] = {"STARLING_LOG_LEVEL=debug",
+                                            "STARLING_STORE_KEEP_LAST=9",
+                                            "STARLING_DATA_TRAIN=other.csv",
+                                            "STARLING_PORT=tcp://10.0.0.1:80",
+                                            "STARLING_MODEL=dense 3",
+                                            "PATH=/bin",
+                                            NULL};
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
+  struct config *c = load(&f, environment);
+  ck_assert(c->log_level == LOG_DEBUG && c->keep_last == 9);
+  ck_assert_str_eq(strrchr(c->jobs[0].train_path, '/'), "/other.csv");
+  ck_assert_str_eq(c->jobs[0].job.arch, "dense classes"); /* must agree: files only */
+  ck_assert_str_eq(value_of(c, "log.level")->origin, "STARLING_LOG_LEVEL");
+  ck_assert_str_eq(value_of(c, "log.format")->origin, "default");
+  ck_assert_ptr_nonnull(strstr(value_of(c, "name")->origin, "site.yaml:2"));
+  ck_assert_ptr_nonnull(strstr(value_of(c, "model")->origin, "a.job.yaml:6"));
+  config_free(c);
+
+  static const char *const bad[] = {"STARLING_STORE_KEEP_LAST=0", NULL};
+  char why[MAX_CONFIG_WHY_BYTES];
+  ck_assert_int_eq(config_load(f.site, bad, &c, why), ERR_RANGE);
+  ck_assert_str_eq(why, "STARLING_STORE_KEEP_LAST: store.keep_last: \"0\" is out of range; write 1 to 1000");
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(a_bom_and_crlf_are_fine) {
+  struct site_folder f = site_folder_new("\xef\xbb\xbfswarm: s\r\nname: n\r\njobs:\r\n  - job: a.job.yaml\r\n"
+                                         "    data: { train: x }\r\n",
+                                         GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  ck_assert_str_eq(c->name, "n");
+  ck_assert_ptr_nonnull(strstr(value_of(c, "name")->origin, "site.yaml:2"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(conf_d_adds_peers) {
+  struct site_folder f = site_folder_new(GOOD_SITE "peers:\n  - { name: c, key: @3 }\n", GOOD_JOB);
+  site_folder_make(&f, "conf.d");
+  site_folder_write(&f, "conf.d/b.yaml", "name: b\nkey: @2\n");
+  site_folder_write(&f, "conf.d/a.yaml", "name: a\nkey: @1\naddress: tcp://10.0.0.1:7411\n");
+  site_folder_write(&f, "conf.d/note.txt", "not yaml: [");
+  site_folder_write(&f, "conf.d/.hidden.yaml", "not yaml: [");
+  struct config *c = load(&f, NULL);
+  ck_assert_uint_eq(c->n_peers, 3);
+  ck_assert(c->jobs[0].min_peers == 1 && c->jobs[0].meet_s == 30);
+  ck_assert_ptr_nonnull(strstr(value_of(c, "peers[a].key")->origin, "conf.d/a.yaml:1"));
+  config_free(c);
+
+  char why[MAX_CONFIG_WHY_BYTES];
+  site_folder_write(&f, "conf.d/d.yaml", "name: d\nkey: @3\n");
+  ck_assert_int_eq(config_load(f.site, NULL, &c, why), ERR_EXISTS);
+  ck_assert_ptr_nonnull(strstr(why, "conf.d/d.yaml:1: peers[]: d has the same key as c in "));
+  ck_assert_ptr_nonnull(strstr(why, "site.yaml:7"));
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(a_key_of_base64_is_the_same_peer) {
+  struct identity_key key = test_key(1);
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char site[512], text[45] = "";
+  for (size_t i = 0; i < 43; i++) {
+    size_t bit = i * 6, byte = bit / 8;
+    unsigned pair = (unsigned)key.bytes[byte] << 8 | (byte + 1 < sizeof key.bytes ? key.bytes[byte + 1] : 0u);
+    text[i] = digits[pair >> (10 - bit % 8) & 63];
+  }
+  text[43] = '=';
+  snprintf(site, sizeof site, GOOD_SITE "peers: [ { name: a, key: \"%s\" } ]\n", text);
+  struct site_folder f = site_folder_new(site, GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  ck_assert(identity_key_equal(&c->peers[0].key, &key));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(the_own_key_is_no_peer) {
+  struct site_folder f = site_folder_new(GOOD_SITE "peers: [ { name: a, key: @1 } ]\n", GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  struct identity_key own = test_key(1), other = test_key(2);
+  char why[MAX_CONFIG_WHY_BYTES];
+  ck_assert_int_eq(config_check_key(c, &other, why), ERR_OK);
+  ck_assert_int_eq(config_check_key(c, &own, why), ERR_EXISTS);
+  ck_assert_ptr_nonnull(strstr(why, "site.yaml:6: peers[]: a has this agent's own key"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(what_is_probably_not_meant_is_a_warning) {
+  struct site_folder f = site_folder_new(
+      GOOD_SITE "    round: { min_peers: 2 }\npeers: [ { name: mec-07, key: @1 } ]\n", GOOD_JOB "scale: local\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_uint_eq(c->n_warnings, 3);
+  ck_assert_ptr_nonnull(strstr(c->warnings[0], "min_peers is 2, but only 1 peers"));
+  ck_assert_ptr_nonnull(strstr(c->warnings[1], "scale is local"));
+  ck_assert_ptr_nonnull(strstr(c->warnings[2], "has this agent's name"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+/* The digest of a job file. */
+static struct digest digest_of_job(const char *job) {
+  struct site_folder f = site_folder_new(GOOD_SITE, job);
+  struct config *c = load(&f, NULL);
+  struct digest d = c->jobs[0].job.file;
+  config_free(c);
+  site_folder_free(&f);
+  return d;
+}
+
+START_TEST(the_job_digest_is_of_values_not_of_bytes) {
+  struct digest a = digest_of_job(GOOD_JOB);
+  struct digest b =
+      digest_of_job("model: \"dense classes\" # same\nfeatures:\n  - a\n  - b\nclasses: [ok,bad]\nlabel: verdict\n"
+                    "task: classify\njob: inspection\nversion: 1\nsplit: none\n");
+  struct digest c = digest_of_job(GOOD_JOB "train: { batch: 33 }\n");
+  ck_assert(digest_equal(&a, &b));
+  ck_assert(!digest_equal(&a, &c));
+}
+END_TEST
+
+START_TEST(credentials_have_the_key) {
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
+  char variable[128], path[128];
+  const char *const environment[] = {variable, NULL};
+  site_folder_make(&f, "credentials");
+  snprintf(variable, sizeof variable, "CREDENTIALS_DIRECTORY=%s/credentials", f.path);
+  struct config *c = load(&f, environment);
+  snprintf(path, sizeof path, "%s/agent.key", f.path);
+  ck_assert_str_eq(c->key_file, path);
+  config_free(c);
+  site_folder_write(&f, "credentials/agent.key", "x");
+  c = load(&f, environment);
+  snprintf(path, sizeof path, "%s/credentials/agent.key", f.path);
+  ck_assert_str_eq(c->key_file, path);
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+/* A default that the reader would refuse, or a bound that the default breaks, would fail the_least_config_…; the rest of
+ * the table is checked here. */
+START_TEST(the_table_is_consistent) {
+  for (size_t i = 0; i < n_options; i++) {
+    const struct option *o = &option_table[i];
+    ck_assert(o->sentence[0] != '\0' && o->path[0] != '\0');
+    ck_assert(o->min <= o->max);
+    ck_assert_ptr_eq(option_find(option_group(o), o->path), o); /* no path twice */
+  }
+  ck_assert_ptr_null(option_find(GROUP_SITE, "model"));
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
+                   regression_needs_no_classes, the_environment_overrides_scalars_of_the_site, a_bom_and_crlf_are_fine,
+                   conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
+                   what_is_probably_not_meant_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
+                   credentials_have_the_key, the_table_is_consistent);
+}

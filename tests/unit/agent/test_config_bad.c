@@ -1,0 +1,239 @@
+/* Malformed configurations: each names its error, its place and what to write instead. */
+#include "agent/config.h"
+#include "tests/unit/agent/site_folder.h"
+
+/* NULL: the good one of site_folder.h. */
+static const struct {
+  const char *site, *job;
+  enum err e;
+  const char *place, *phrase;
+} cases[] = {
+    /* not YAML, or not the YAML that is read here */
+    {"", NULL, ERR_SYNTAX, "site.yaml:1:1: ", "empty"},
+    {"# only a comment\n", NULL, ERR_SYNTAX, "site.yaml:1:1: ", "empty"},
+    {"hello\n", NULL, ERR_SYNTAX, "site.yaml:1:1: ", "write lines of the form KEY: VALUE"},
+    {"- a\n- b\n", NULL, ERR_SYNTAX, "site.yaml:1:1: ", "write lines of the form KEY: VALUE"},
+    {"swarm: s\nlog:\n\tlevel: info\n", NULL, ERR_SYNTAX, "site.yaml:3:1: ", "a tab; write spaces"},
+    {"swarm: s\nname: caf\xe9\n", NULL, ERR_SYNTAX, "site.yaml:2:10: ", "save the file as UTF-8"},
+    {"swarm: s\nname: \xed\xa0\x80\n", NULL, ERR_SYNTAX, "site.yaml:2:7: ", "save the file as UTF-8"},
+    {"name: \xc3\xa9\x07\n", NULL, ERR_SYNTAX, "site.yaml:1:8: ", "a control character; remove it"},
+    {"name: \"a\\x01b\"\n", NULL, ERR_SYNTAX, "site.yaml:1:7: ", "write it in one line"},
+    {"name: &n mec-07\n", NULL, ERR_SYNTAX, "site.yaml:1:7: ", "an anchor"},
+    {"swarm: s\nname: *s\n", NULL, ERR_SYNTAX, "site.yaml:2:7: ", "an alias; write the value out"},
+    {"name: !!str mec-07\n", NULL, ERR_SYNTAX, "site.yaml:1:7: ", "a tag"},
+    {GOOD_SITE "---\nname: other\n", NULL, ERR_SYNTAX, "site.yaml:6:1: ", "a second document"},
+    {"name: a: b\n", NULL, ERR_SYNTAX, "site.yaml:1:8: ", "quote the value"},
+    {"swarm: s\nname mec-07\njobs: []\n", NULL, ERR_SYNTAX, "site.yaml:2:1: ", "a key without ':'"},
+    {"swarm: s\npeers: [ a, b\n", NULL, ERR_SYNTAX, "site.yaml:2:8: ", "write ']'"},
+    {"swarm: s\nname: \"mec-07\n", NULL, ERR_SYNTAX, "site.yaml:2:7: ", "the quotes that begin here"},
+    {"? [ a ]\n: b\n", NULL, ERR_SYNTAX, "site.yaml:1:3: ", "a list or map as key"},
+    {"listen: [[[[[[[[[[[[[[[[\n", NULL, ERR_LIMIT, "site.yaml:1:20: ", "nested too deeply"},
+
+    /* keys */
+    {"swarm: s\nnam: mec-07\n", NULL, ERR_SYNTAX, "site.yaml:2:1: ", "unknown key \"nam\"; did you mean name?"},
+    {GOOD_HEAD "log: { levl: info }\n", NULL, ERR_SYNTAX, "site.yaml:3:8: ", "did you mean log.level?"},
+    {GOOD_HEAD "keep_last: 3\n", NULL, ERR_SYNTAX, "site.yaml:3:1: ", "did you mean store.keep_last?"},
+    {GOOD_HEAD "model: dense 4\n", NULL, ERR_SYNTAX, "site.yaml:3:1: ", "did you mean model of the job file?"},
+    {GOOD_HEAD "banana_split: 3\n", NULL, ERR_SYNTAX, "site.yaml:3:1: ", "`starling config keys` lists"},
+    {"swarm: s\nswarm: t\n", NULL, ERR_EXISTS, "site.yaml:2:1: ", "stands in line 1 already; remove one"},
+    {GOOD_HEAD "log: { level: info, level: info }\n", NULL, ERR_EXISTS, "site.yaml:3:21: ", "log.level"},
+    {"name: mec-07\n" GOOD_JOBS, NULL, ERR_SYNTAX, "site.yaml:1:1: ", "swarm: is missing; write swarm: a label"},
+    {GOOD_HEAD, NULL, ERR_SYNTAX, "site.yaml:1:1: ", "jobs: is missing"},
+    {GOOD_HEAD "log: info\n", NULL, ERR_SYNTAX, "site.yaml:3:6: ", "write log: { KEY: VALUE }"},
+    {"swarm: s\nname:\n" GOOD_JOBS, NULL, ERR_SYNTAX, "site.yaml:2:6: ", "no value; write a label"},
+    {"swarm: s\nname: [ a ]\n" GOOD_JOBS, NULL, ERR_SYNTAX, "site.yaml:2:7: ", "a list where one value is expected"},
+
+    /* values */
+    {"swarm: s\nname: mec 07\n", NULL, ERR_SYNTAX, "site.yaml:2:7: ", "write letters, digits"},
+    {GOOD_HEAD "payload_max_mib: 5s\n", NULL, ERR_SYNTAX, "site.yaml:3:18: ", "write 5, units stand in the key's name"},
+    {GOOD_HEAD "payload_max_mib: 010\n", NULL, ERR_SYNTAX, "site.yaml:3:18: ", "begins with 0"},
+    {GOOD_HEAD "payload_max_mib: 0\n", NULL, ERR_RANGE, "site.yaml:3:18: ", "write 1 to 65536"},
+    {GOOD_HEAD "store: { keep_last: -1 }\n", NULL, ERR_SYNTAX, "site.yaml:3:21: ", "digits only"},
+    {GOOD_HEAD "log: { level: maybe }\n", NULL, ERR_SYNTAX, "site.yaml:3:15: ", "error, warning, info or debug"},
+    {GOOD_SITE "    round: { deadline_min_s: \"0,5\" }\n", NULL, ERR_SYNTAX,
+     "site.yaml:6:30: ", "jobs[].round.deadline_min_s: \"0,5\" is not a number; write 0.5"},
+    {GOOD_SITE "    round: { deadline_min_s: nan }\n", NULL, ERR_SYNTAX, "site.yaml:6:30: ", "not a number"},
+    {GOOD_SITE "    round: { deadline_min_s: 1e999 }\n", NULL, ERR_RANGE, "site.yaml:6:30: ", "write 0.01 to 86400"},
+    {GOOD_SITE "    round: { deadline_min_s: 200 }\n", NULL, ERR_RANGE,
+     "site.yaml:6:30: ", "200 is above round.deadline_max_s, which is 120"},
+    {GOOD_SITE "    merge: median\n", NULL, ERR_SYNTAX, "site.yaml:6:12: ", "jobs[].merge.rule: \"median\""},
+    {GOOD_SITE "    merge: { weights: equal }\n", NULL, ERR_SYNTAX, "site.yaml:6:23: ", "metropolis or samples"},
+
+    /* addresses and peers */
+    {GOOD_HEAD "listen: [ \"tcp://*:*\" ]\n", NULL, ERR_SYNTAX, "site.yaml:3:11: ", "no numeric port"},
+    {GOOD_HEAD "listen: [ \"tcp://*:7411\" ]\n", NULL, ERR_SYNTAX, "site.yaml:3:11: ", "write tcp://[::]:7411"},
+    {GOOD_HEAD "listen: [ \"tcp://[::]:0\" ]\n", NULL, ERR_RANGE, "site.yaml:3:11: ", "write 1 to 65535"},
+    {GOOD_HEAD "listen: [ \"tcp://[::]:65536\" ]\n", NULL, ERR_RANGE, "site.yaml:3:11: ", "write 1 to 65535"},
+    {GOOD_HEAD "listen:\n  - \"tcp://[::]:7411x\"\n", NULL, ERR_SYNTAX, "site.yaml:4:5: ", "no numeric port"},
+    {GOOD_HEAD "listen: [ tcp://1.2.3.4:5, tcp://1.2.3.4:5 ]\n", NULL, ERR_EXISTS, "site.yaml:3:28: ", "twice"},
+    {GOOD_HEAD "peers: mec-03\n", NULL, ERR_SYNTAX, "site.yaml:3:8: ", "not a list"},
+    {GOOD_HEAD "peers: [ mec-03 ]\n", NULL, ERR_SYNTAX, "site.yaml:3:10: ", "an entry without keys"},
+    {GOOD_SITE "peers:\n  - name: a\n", NULL, ERR_SYNTAX, "site.yaml:7:5: ", "peers[].key: is missing"},
+    {GOOD_SITE "peers:\n  - name: a\n    key: GHW8-AR2K\n", NULL, ERR_SYNTAX, "site.yaml:8:10: ", "starling key show"},
+    {GOOD_SITE "peers:\n  - { name: a, key: @1, address: \"10.0.0.3:7411\" }\n", NULL, ERR_SYNTAX,
+     "site.yaml:7:101: ", "write tcp://HOST:PORT"},
+    {GOOD_SITE "peers:\n  - { name: a, key: @1, adress: \"tcp://a:1\" }\n", NULL, ERR_SYNTAX,
+     "site.yaml:7:92: ", "did you mean peers[].address?"},
+    {GOOD_SITE "peers:\n  - { name: a, key: @1 }\n  - { name: b, key: @1 }\n", NULL, ERR_EXISTS,
+     "site.yaml:8: ", "b has the same key as a in "},
+    {GOOD_SITE "peers:\n  - { name: a, key: @1 }\n  - { name: a, key: @2 }\n", NULL, ERR_EXISTS,
+     "site.yaml:8: ", "a has the same name as a in "},
+    {GOOD_SITE "    round: { min_peers: 300 }\n", NULL, ERR_RANGE, "site.yaml:6:25: ", "write 0 to 256"},
+
+    /* jobs */
+    {GOOD_HEAD "jobs: []\n", NULL, ERR_SYNTAX, "site.yaml:3:7: ", "no job; write exactly one"},
+    {GOOD_SITE "  - job: b.job.yaml\n    data: { train: x }\n", NULL, ERR_LIMIT,
+     "site.yaml:4:3: ", "more than one job; write exactly one"},
+    {GOOD_HEAD "jobs:\n  - job: none.job.yaml\n    data: { train: x }\n", NULL, ERR_NOT_FOUND,
+     "site.yaml:4:10: ", "none.job.yaml does not exist; copy the job file"},
+    {GOOD_HEAD "jobs:\n  - job: .\n    data: { train: x }\n", NULL, ERR_IO, "/.: ", "not a regular file"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n", NULL, ERR_SYNTAX, "site.yaml:4:5: ", "jobs[].data.train: is missing"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n    data: { train: x, test_labels: y }\n", NULL, ERR_SYNTAX,
+     "site.yaml:5:36: ", "data.test is missing"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n    data: { train: x, part: 1 }\n", NULL, ERR_SYNTAX,
+     "site.yaml:5:29: ", "the job splits nothing; remove the line"},
+    {NULL, GOOD_JOB "split: { rule: iid, n: 5 }\n", ERR_SYNTAX, "site.yaml:4:5: ", "write 1 to 5"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n    data: { train: x, part: 6 }\n", GOOD_JOB "split: { rule: iid, n: 5 }\n",
+     ERR_RANGE, "site.yaml:5:29: ", "6 is out of range; write 1 to 5"},
+    {NULL, GOOD_JOB "split: dirichlet\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write as in dirichlet 0.3"},
+    {NULL, GOOD_JOB "split: { rule: iid 3, n: 5 }\n", ERR_SYNTAX, "a.job.yaml:7:16: ", "iid takes no number"},
+    {NULL, GOOD_JOB "split: { rule: stripes, n: 5 }\n", ERR_SYNTAX,
+     "a.job.yaml:7:16: ", "none, iid, dirichlet or shards"},
+    {NULL, GOOD_JOB "split: { rule: shards 2 }\n", ERR_SYNTAX, "a.job.yaml:7:16: ", "split.n is missing"},
+    {NULL, GOOD_JOB "split: { n: 5 }\n", ERR_SYNTAX, "a.job.yaml:7:13: ", "there is no split.rule"},
+    {NULL, GOOD_JOB "train: { steps: 5, epochs: 1 }\n", ERR_EXISTS, "a.job.yaml:7:17: ", "remove one"},
+    {NULL, GOOD_JOB "train: { schedule: cosine }\n", ERR_SYNTAX, "a.job.yaml:7:20: ", "write count: N"},
+    {NULL, GOOD_JOB "train: { learning_rate: 0 }\n", ERR_RANGE, "a.job.yaml:7:25: ", "out of range"},
+    {NULL, GOOD_JOB "scale: { mean: [ 1, 2 ], sd: [ 1 ] }\n", ERR_RANGE, "a.job.yaml:7:8: ", "differ in length"},
+    {NULL, GOOD_JOB "scale: { mean: 1 }\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "needs both"},
+    {NULL, GOOD_JOB "scale: { mean: 1, sd: 0 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "out of range"},
+    {NULL, GOOD_JOB "scale: pooled\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write none, local or"},
+    {NULL, GOOD_JOB "range: 255..0\n", ERR_RANGE, "a.job.yaml:7:8: ", "write the smaller number first"},
+    {NULL, GOOD_JOB "loss: mean-squared-error\n", ERR_RANGE,
+     "a.job.yaml:7:7: ", "does not fit task: classify; remove the line"},
+    {NULL, GOOD_JOB "input: 28x28\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "28x28x1"},
+    {NULL, GOOD_JOB "input: 28x28x1\n", ERR_RANGE, "a.job.yaml:2:7: ", ""},
+    {NULL, "job: a\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dense classes\n", ERR_SYNTAX,
+     "a.job.yaml:1:1: ", "task: is missing"},
+    {NULL, "job: a\ntask: classify\nlabel: v\nfeatures: [ x ]\nmodel: dense classes\n", ERR_SYNTAX,
+     "a.job.yaml:1:1: ", "classes: is missing"},
+    {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nmodel: dense classes\n", ERR_SYNTAX,
+     "a.job.yaml:1:1: ", "features: is missing"},
+    {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, a ]\nfeatures: [ x ]\nmodel: dense classes\n", ERR_EXISTS,
+     "a.job.yaml:2:7: ", ""},
+    {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, [ b ] ]\nfeatures: [ x ]\nmodel: dense classes\n",
+     ERR_SYNTAX, "a.job.yaml:4:15: ", "not a class name"},
+    {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { nme: x } ]\nmodel: dense classes\n",
+     ERR_SYNTAX, "a.job.yaml:5:15: ", "write { name: temp_C, unit: C }"},
+    {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dnese 4, dense classes\n",
+     ERR_SYNTAX, "a.job.yaml:6:8: ", "dense"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dense 60000, dense 60000, dense "
+     "classes\n",
+     ERR_LIMIT, "a.job.yaml:6:8: ", "134217728"},
+    {GOOD_SITE "payload_max_mib: 1\npeers: [ { name: a, key: @1 } ]\n",
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dense 1000, dense 1000, dense "
+     "classes\n",
+     ERR_RANGE, "site.yaml:6:18: ", "whose full copy has 4 MiB"},
+    {NULL, GOOD_JOB "name: x\n", ERR_SYNTAX, "a.job.yaml:7:1: ", "unknown key"},
+};
+
+START_TEST(a_malformed_config_names_place_and_remedy) {
+  struct site_folder f =
+      site_folder_new(cases[_i].site ? cases[_i].site : GOOD_SITE, cases[_i].job ? cases[_i].job : GOOD_JOB);
+  char why[MAX_CONFIG_WHY_BYTES] = "";
+  struct config *c = NULL;
+  enum err e = config_load(f.site, NULL, &c, why);
+  site_folder_free(&f);
+  ck_assert_msg(e == cases[_i].e, "case %d: %s: %s", _i, err_name(e), why);
+  ck_assert_msg(strstr(why, cases[_i].place) != NULL, "case %d: place: %s", _i, why);
+  ck_assert_msg(strstr(why, cases[_i].phrase) != NULL, "case %d: phrase: %s", _i, why);
+  ck_assert_ptr_null(strchr(why, '\n'));
+  ck_assert_ptr_null(c);
+}
+END_TEST
+
+/* Loads a site file of exactly these bytes. */
+static enum err load_bytes(const char *bytes, size_t n, char why[MAX_CONFIG_WHY_BYTES]) {
+  struct site_folder f = site_folder_new("", GOOD_JOB);
+  FILE *out = fopen(f.site, "w");
+  ck_assert_ptr_nonnull(out);
+  ck_assert_uint_eq(fwrite(bytes, 1, n, out), n);
+  fclose(out);
+  struct config *c;
+  enum err e = config_load(f.site, NULL, &c, why);
+  site_folder_free(&f);
+  return e;
+}
+
+START_TEST(a_nul_byte_is_refused) {
+  static const char bytes[] = "swarm: s\nna\0me: x\n";
+  char why[MAX_CONFIG_WHY_BYTES];
+  ck_assert_int_eq(load_bytes(bytes, sizeof bytes - 1, why), ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(why, "site.yaml:2:3: a NUL byte"));
+}
+END_TEST
+
+START_TEST(floods_are_refused) {
+  static char bytes[1 << 20];
+  char why[MAX_CONFIG_WHY_BYTES];
+  memset(bytes, '[', sizeof bytes);
+  ck_assert_int_eq(load_bytes(bytes, sizeof bytes, why), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "larger than 256 KiB"));
+  ck_assert_int_eq(load_bytes(bytes, MAX_CONFIG_BYTES, why), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "site.yaml:1:13: nested too deeply"));
+  for (size_t i = 1; i < sizeof bytes; i++)
+    bytes[i] = i % 2 ? 'a' : ',';
+  ck_assert_int_eq(load_bytes(bytes, MAX_CONFIG_BYTES, why), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "too many values"));
+}
+END_TEST
+
+START_TEST(a_missing_file_is_named) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  ck_assert_int_eq(config_load("/nonexistent/site.yaml", NULL, &c, why), ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(why, "/nonexistent/site.yaml: it does not exist; check the path"));
+}
+END_TEST
+
+START_TEST(a_fifo_does_not_block) {
+  struct site_folder f = site_folder_new("", GOOD_JOB);
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  ck_assert_int_eq(unlink(f.site), 0);
+  ck_assert_int_eq(mkfifo(f.site, 0600), 0);
+  ck_assert_int_eq(config_load(f.site, NULL, &c, why), ERR_IO);
+  ck_assert_ptr_nonnull(strstr(why, "not a regular file"));
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(a_bad_file_of_conf_d_is_named) {
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  site_folder_make(&f, "conf.d");
+  site_folder_write(&f, "conf.d/a.yaml", "name: a\nkey: @1\nport: 7\n");
+  ck_assert_int_eq(config_load(f.site, NULL, &c, why), ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(why, "conf.d/a.yaml:3:1: unknown key \"port\""));
+  site_folder_free(&f);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("agent/config_bad");
+  TCase *tcase = tcase_create("agent/config_bad");
+  tcase_add_loop_test(tcase, a_malformed_config_names_place_and_remedy, 0, sizeof cases / sizeof *cases);
+  tcase_add_test(tcase, a_nul_byte_is_refused);
+  tcase_add_test(tcase, floods_are_refused);
+  tcase_add_test(tcase, a_missing_file_is_named);
+  tcase_add_test(tcase, a_fifo_does_not_block);
+  tcase_add_test(tcase, a_bad_file_of_conf_d_is_named);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
