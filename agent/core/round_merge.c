@@ -96,6 +96,8 @@ static void fill_row(struct round_machine *m, struct merge_peer *row) {
     e = lag_of(m, p, &row->lag);
   row->use = e == ERR_OK;
   p->last_reason = e;
+  if (e == ERR_STALE && round_peer_missing_reason(p) != ERR_LATE)
+    p->last_reason = round_peer_missing_reason(p); /* says why it is that old */
   if (row->use)
     row->weight = mixing_stale(weight_of(m, row->peer), row->lag);
 }
