@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include "tests/unit/gossip/world.h"
 
 static void assert_up(struct agent *a, struct agent *b) {
@@ -9,13 +7,73 @@ static void assert_up(struct agent *a, struct agent *b) {
   ck_assert_int_eq(ba.reason, ERR_OK);
 }
 
-START_TEST(a_handshake_gives_both_sides_a_session) {
+static void assert_reason(struct agent *a, struct agent *b, enum err reason, const char *part) {
+  struct gossip_peer_info info = info_of(a, b);
+  ck_assert_str_eq(err_name(info.reason), err_name(reason));
+  ck_assert_msg(strstr(info.sentence, part) != NULL, "%s", info.sentence);
+}
+
+/* `a` dials `b` and they have met. */
+static struct world *pair_new(void) {
   struct world *w = world_new(2, false);
-  struct agent *a = &w->agents[0], *b = &w->agents[1];
-  only_called_by(b, a);
+  only_called_by(&w->agents[1], &w->agents[0]);
   world_start(w);
   world_run(w, 100);
-  assert_up(a, b);
+  assert_up(&w->agents[0], &w->agents[1]);
+  return w;
+}
+
+static uint64_t dropped(struct agent *a, struct agent *b, enum err reason) {
+  return info_of(a, b).drops[err_drop_index(reason)];
+}
+
+static unsigned n_notes(struct agent *a) {
+  unsigned n = 0;
+  struct gossip_note note;
+  while (gossip_note_take(a->node, &note))
+    n++;
+  return n;
+}
+
+/* ---- frames that are kept, lost or changed on the way ---- */
+
+struct tape {
+  enum message_type type; /* records the last frame of this type, or of every type when 0 */
+  size_t n;
+  uint8_t frame[MAX_FRAME_BYTES];
+  unsigned lose; /* so many of the type are lost */
+};
+
+static unsigned tape_filter(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+  (void)from;
+  (void)to;
+  struct tape *t = w->filter_context;
+  if (t->type != 0 && t->type != frame_type(frame))
+    return 1;
+  memcpy(t->frame, frame, n);
+  t->n = n;
+  if (t->lose == 0)
+    return 1;
+  t->lose--;
+  return 0;
+}
+
+static void tape_start(struct world *w, struct tape *t) {
+  w->filter = tape_filter;
+  w->filter_context = t;
+}
+
+/* An attacker's own connection to `to`. */
+static uint64_t wire_foreign(struct world *w, struct agent *to) {
+  w->wires[w->n_wires] = (struct wire){.is_open = true, .from = to, .to = to, .peer = SIZE_MAX};
+  return CONN_ACCEPTED | w->n_wires++;
+}
+
+/* ---- the beginning ---- */
+
+START_TEST(a_handshake_gives_both_sides_a_session) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
   ck_assert_uint_eq(heard_by(a, b)->n_up, 1);
   ck_assert_uint_eq(heard_by(b, a)->n_up, 1);
   ck_assert_uint_eq(heard_by(a, b)->n_hello, 1);
@@ -25,10 +83,567 @@ START_TEST(a_handshake_gives_both_sides_a_session) {
   ck_assert_uint_eq(info_of(a, b).boot_epoch, 101);
   ck_assert(info_of(a, b).we_dialled && !info_of(b, a).we_dialled);
   ck_assert_int_eq((int)info_of(a, b).rtt_ms, 10);
+  ck_assert_uint_eq(gossip_sent_bytes(a->node), gossip_received_bytes(b->node));
+  world_free(w);
+}
+END_TEST
+
+START_TEST(who_dials_at_the_same_time_ends_with_one_session) {
+  struct world *w = world_new(3, false);
+  world_start(w);
+  world_run(w, 60 * 1000);
+  for (size_t i = 0; i < 3; i++)
+    for (size_t k = i + 1; k < 3; k++) {
+      struct agent *a = &w->agents[i], *b = &w->agents[k];
+      assert_up(a, b);
+      ck_assert_uint_eq(heard_by(a, b)->n_down, 0);
+      ck_assert_uint_eq(heard_by(b, a)->n_down, 0);
+      ck_assert_uint_eq(heard_by(a, b)->n_up, 1);
+      ck_assert(info_of(a, b).we_dialled); /* the lower key's */
+      ck_assert(!info_of(b, a).we_dialled);
+    }
+  unsigned n_open = 0;
+  for (size_t i = 0; i < w->n_wires; i++)
+    n_open += w->wires[i].is_open;
+  ck_assert_uint_eq(n_open, 3);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_lost_answer_only_delays) {
+  struct world *w = world_new(2, false);
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_2, .lose = 1};
+  only_called_by(&w->agents[1], &w->agents[0]);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 2000);
+  ck_assert_uint_eq(tape.lose, 0);
+  assert_up(&w->agents[0], &w->agents[1]);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_lost_hello_ends_in_a_new_session) {
+  struct world *w = world_new(2, false);
+  struct tape tape = {.type = MESSAGE_HELLO, .lose = 2};
+  only_called_by(&w->agents[1], &w->agents[0]);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 20 * 1000);
+  assert_up(&w->agents[0], &w->agents[1]);
+  world_free(w);
+}
+END_TEST
+
+/* ---- those that do not go together ---- */
+
+START_TEST(the_listener_that_lacks_our_key_is_silent_and_counts) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct identity *other = identity_numbered(77);
+  only_called_by(b, a);
+  b->peers[0].key = *identity_public(other);
+  world_start(w);
+  world_run(w, 5000);
+  assert_reason(a, b, ERR_NO_ANSWER, "its key differs from the config or it does not know ours");
+  ck_assert_uint_eq(w->n_by_type[MESSAGE_HANDSHAKE_2], 0);
+  struct gossip_stranger row;
+  ck_assert_uint_eq(gossip_strangers(b->node, &row, 1), 1);
+  ck_assert_uint_ge(row.n_unknown_key, 1);
+  ck_assert_uint_eq(gossip_sent_bytes(b->node), 0);
+  n_notes(a), n_notes(b);
+  world_run(w, 60 * 1000);
+  ck_assert_uint_le(n_notes(a), 10);
+  ck_assert_uint_le(n_notes(b), 10);
+  identity_free(other);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(the_dialler_with_another_key_of_us_gets_silence) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct identity *other = identity_numbered(78);
+  only_called_by(b, a);
+  a->peers[0].key = *identity_public(other);
+  world_start(w);
+  world_run(w, 5000);
+  assert_reason(a, b, ERR_NO_ANSWER, "its key differs");
+  struct gossip_stranger row;
+  ck_assert_uint_eq(gossip_strangers(b->node, &row, 1), 1);
+  ck_assert_uint_ge(row.n_handshake, 1);
+  ck_assert_uint_eq(row.n_unknown_key, 0);
+  ck_assert_uint_eq(gossip_sent_bytes(b->node), 0);
+  identity_free(other);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(another_swarm_is_said_on_both_sides) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  only_called_by(b, a);
+  b->config.swarm[3] = 9;
+  world_start(w);
+  world_run(w, 1000);
+  assert_reason(a, b, ERR_SWARM, "another swarm");
+  assert_reason(b, a, ERR_SWARM, "another swarm");
+  ck_assert_uint_eq(heard_by(a, b)->n_up, 0);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(without_a_common_version_there_is_no_session) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  only_called_by(b, a);
+  b->config.version_min = 2;
+  b->config.version_max = 3;
+  world_start(w);
+  world_run(w, 1000);
+  assert_reason(a, b, ERR_VERSION, "it speaks protocol version 2 to 3, we speak 1 to 1");
+  assert_reason(b, a, ERR_VERSION, "it speaks protocol version 1 to 1, we speak 2 to 3");
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_common_version_is_enough) {
+  struct world *w = world_new(2, false);
+  only_called_by(&w->agents[1], &w->agents[0]);
+  w->agents[0].config.version_min = 1;
+  w->agents[0].config.version_max = 2;
+  world_start(w);
+  world_run(w, 1000);
+  assert_up(&w->agents[0], &w->agents[1]);
+  world_free(w);
+}
+END_TEST
+
+static void assert_refused_job(struct agent *a, struct agent *b, enum err reason, unsigned times, const char *words) {
+  ck_assert_uint_eq(heard_by(a, b)->n_hello, 0);
+  ck_assert_uint_eq(heard_by(a, b)->n_state, 0);
+  ck_assert_uint_eq(heard_by(a, b)->n_refused_job, times);
+  ck_assert_int_eq(heard_by(a, b)->refused_job, reason);
+  ck_assert(info_of(a, b).has_session);
+  assert_reason(a, b, reason, words);
+}
+
+START_TEST(a_contract_that_differs_is_shown_in_words) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  memset(&b->job.contract, 4, sizeof b->job.contract);
+  b->job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"scratch\"\n";
+  world_start(w);
+  world_run(w, 20 * 1000); /* longer than silence may last */
+  assert_refused_job(a, b, ERR_CONTRACT, 2, "class 2 is \"dent\" here, \"scratch\" there");
+  assert_refused_job(b, a, ERR_CONTRACT, 2, "class 2 is \"scratch\" here, \"dent\" there");
+  ck_assert_uint_eq(w->n_by_type[MESSAGE_SCHEMA], 2);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_schema_that_differs_is_shown_in_words) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  memset(&b->job.schema, 4, sizeof b->job.schema);
+  b->job.schema_text = "model: dense 128, relu, dense 10\n";
+  world_start(w);
+  world_run(w, 1000);
+  assert_refused_job(a, b, ERR_SCHEMA, 2, "model is dense 10 here, dense 128, relu, dense 10 there");
+  world_free(w);
+}
+END_TEST
+
+START_TEST(another_job_is_refused_not_the_session) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  memset(&b->job.job, 5, sizeof b->job.job);
+  world_start(w);
+  world_run(w, 1000);
+  assert_refused_job(a, b, ERR_JOB, 1, "does not run this job");
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_job_file_that_differs_is_only_noted) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  memset(&b->job.file, 6, sizeof b->job.file);
+  world_start(w);
+  world_run(w, 1000);
+  assert_up(a, b);
+  struct gossip_note note;
+  ck_assert(gossip_note_take(a->node, &note));
+  ck_assert_int_eq(note.reason, ERR_JOB);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(an_address_where_nobody_listens_is_unreachable) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  only_called_by(b, a);
+  agent_start(a);
+  world_run(w, 10 * 1000);
+  assert_reason(a, b, ERR_UNREACHABLE, b->listen);
+  agent_start(b);
+  world_run(w, 3000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+/* ---- keys get old ---- */
+
+START_TEST(keys_are_renewed_without_a_gap) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  const struct session *first = a->node->peers[0].slots[SLOT_LIVE].session;
+  world_run(w, 119 * 1000);
+  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_LIVE].session, first);
+  world_run(w, 2000);
+  ck_assert_uint_eq(w->n_by_type[MESSAGE_HANDSHAKE_1], 2);
+  ck_assert_ptr_ne(a->node->peers[0].slots[SLOT_LIVE].session, first);
+  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_PREVIOUS].session, first);
+  world_run(w, PREVIOUS_KEEP_MS);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PREVIOUS].session);
+  ck_assert_ptr_null(b->node->peers[0].slots[SLOT_PREVIOUS].session);
+  world_run(w, 1000 * 1000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
+  ck_assert_uint_eq(heard_by(a, b)->n_hello, 1);
+  ck_assert_uint_ge(w->n_by_type[MESSAGE_HANDSHAKE_1], 9);
+  ck_assert_uint_eq(dropped(a, b, ERR_REPLAY) + dropped(b, a, ERR_REPLAY), 0);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(old_keys_are_dead_after_three_minutes) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_1, .lose = 10000};
+  tape_start(w, &tape);
+  world_run(w, 179 * 1000);
+  assert_up(a, b);
+  world_run(w, 1000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_KEY_EXPIRED);
+  world_free(w);
+}
+END_TEST
+
+/* ---- attacks ---- */
+
+START_TEST(a_replayed_first_message_disturbs_nothing) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_1};
+  only_called_by(b, a);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 100);
+  const struct session *live = b->node->peers[0].slots[SLOT_LIVE].session;
+  uint64_t foreign = wire_foreign(w, b);
+  for (int i = 0; i < 5; i++) {
+    transit_frame(w, b, foreign, tape.frame, tape.n);
+    world_run(w, 1000);
+  }
+  ck_assert_ptr_eq(b->node->peers[0].slots[SLOT_LIVE].session, live);
+  ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_replayed_first_message_does_not_stop_a_handshake) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_1};
+  only_called_by(b, a);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 100);
+  agent_kill(a);
+  world_run(w, 100);
+  uint64_t foreign = wire_foreign(w, b);
+  agent_start(a);
+  for (int i = 0; i < 20; i++) {
+    transit_frame(w, b, foreign, tape.frame, tape.n);
+    world_run(w, 5);
+  }
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_replayed_frame_is_dropped_and_counted) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_STATE};
+  only_called_by(b, a);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 6000);
+  unsigned n_state = heard_by(b, a)->n_state + heard_by(a, b)->n_state;
+  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE].conn;
+  w->filter = NULL;
+  for (int i = 0; i < 3; i++) { /* it is one of the two directions */
+    transit_frame(w, b, conn, tape.frame, tape.n);
+    transit_frame(w, a, 0, tape.frame, tape.n);
+  }
+  world_run(w, 100);
+  ck_assert_uint_eq(heard_by(b, a)->n_state + heard_by(a, b)->n_state, n_state);
+  ck_assert_uint_eq(dropped(b, a, ERR_REPLAY) + dropped(a, b, ERR_REPLAY), 3);
+  ck_assert_uint_eq(dropped(b, a, ERR_FRAME) + dropped(a, b, ERR_FRAME), 3);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+static unsigned frames_to_b_are_lost(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame,
+                                     size_t n) {
+  (void)from;
+  struct tape *t = w->filter_context;
+  if (to != &w->agents[1])
+    return 1;
+  memcpy(t->frame, frame, n);
+  t->n = n;
+  return 0;
+}
+
+START_TEST(a_frame_counts_on_its_own_connection_only) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {0};
+  w->filter = frames_to_b_are_lost;
+  w->filter_context = &tape;
+  gossip_done(a->node, 0, 0, 5, ERR_OK);
+  world_run(w, 20);
+  ck_assert_uint_eq(tape.frame[4], MESSAGE_DONE);
+  w->filter = NULL;
+  transit_frame(w, b, wire_foreign(w, b), tape.frame, tape.n);
+  world_run(w, 20);
+  ck_assert_uint_eq(heard_by(b, a)->n_done, 0);
+  struct gossip_stranger row;
+  ck_assert_uint_eq(gossip_strangers(b->node, &row, 1), 1);
+  transit_frame(w, b, b->node->peers[0].slots[SLOT_LIVE].conn, tape.frame, tape.n);
+  world_run(w, 20);
+  ck_assert_uint_eq(heard_by(b, a)->n_done, 1);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(forged_frames_end_the_session_after_three) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {0};
+  w->filter = frames_to_b_are_lost;
+  w->filter_context = &tape;
+  gossip_done(a->node, 0, 0, 5, ERR_OK);
+  world_run(w, 20);
+  w->filter = NULL;
+  tape.frame[tape.n - 1] ^= 1;
+  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE].conn;
+  for (int i = 0; i < MAX_BAD_SEALS; i++)
+    transit_frame(w, b, conn, tape.frame, tape.n);
+  world_run(w, 20);
+  assert_up(a, b);
+  transit_frame(w, b, conn, tape.frame, tape.n);
+  world_run(w, 20);
+  ck_assert_uint_eq(heard_by(b, a)->n_down, 1);
+  ck_assert_int_eq(heard_by(b, a)->down, ERR_SEAL);
+  ck_assert_uint_eq(heard_by(b, a)->n_done, 0);
+  world_run(w, 3000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(handshakes_of_one_address_are_limited) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_1, .lose = 1};
+  only_called_by(b, a);
+  tape_start(w, &tape);
+  world_start(w);
+  world_run(w, 10);
+  uint64_t foreign = wire_foreign(w, b);
+  for (int i = 0; i < 1000; i++)
+    transit_frame(w, b, foreign, tape.frame, tape.n);
+  world_run(w, 10);
+  ck_assert_uint_le(w->n_by_type[MESSAGE_HANDSHAKE_2], 6);
+  struct gossip_stranger row;
+  ck_assert_uint_eq(gossip_strangers(b->node, &row, 1), 1);
+  ck_assert_uint_ge(row.n_handshake, 990);
+  world_free(w);
+}
+END_TEST
+
+/* ---- the end, and again ---- */
+
+START_TEST(a_restarted_peer_is_a_new_session) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  world_run(w, 10 * 1000);
+  agent_kill(b);
+  b->config.boot_epoch = 999;
+  agent_start(b);
+  world_run(w, 100);
+  assert_up(a, b);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_NO_SESSION);
+  ck_assert_uint_eq(heard_by(a, b)->n_up, 2);
+  ck_assert_uint_eq(info_of(a, b).boot_epoch, 999);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(after_a_power_cut_the_old_session_does_not_stand_in_the_way) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  only_called_by(a, b); /* b dials; a never learns that the connection is dead */
+  world_start(w);
+  world_run(w, 100);
+  node_free(b->node);
+  b->config.boot_epoch = 999;
+  agent_start(b);
+  world_run(w, 100);
+  assert_up(a, b);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  ck_assert_uint_eq(heard_by(a, b)->n_up, 2);
+  world_run(w, 30 * 1000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  ck_assert_uint_eq(dropped(a, b, ERR_CLONE), 0);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(two_agents_with_one_key_are_noticed) {
+  struct world *w = world_new(3, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1], *c = &w->agents[2];
+  a->config.n_peers = 1;
+  only_called_by(a, b);
+  c->config.identity = b->identity; /* a copied disk */
+  c->config.n_peers = b->config.n_peers = 1;
+  agent_start(a);
+  agent_start(b);
+  world_run(w, 100);
+  agent_start(c);
+  world_run(w, 8000);
+  ck_assert_uint_ge(dropped(a, b, ERR_CLONE), 1);
+  struct gossip_note note;
+  bool is_noted = false;
+  while (gossip_note_take(a->node, &note))
+    is_noted = is_noted || note.reason == ERR_CLONE;
+  ck_assert(is_noted);
+  world_free(w);
+}
+END_TEST
+
+static unsigned nothing_arrives(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+  (void)w, (void)from, (void)to, (void)frame, (void)n;
+  return 0;
+}
+
+START_TEST(a_silent_session_is_dead_after_15_s) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  w->filter = nothing_arrives;
+  world_run(w, 14 * 1000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 0);
+  world_run(w, 2 * 1000);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_TIMED_OUT);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  w->filter = NULL;
+  world_run(w, 6000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_cut_link_is_used_soon_after_it_heals) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  world_run(w, 10 * 1000);
+  w->is_cut = true;
+  for (size_t i = 0; i < w->n_wires; i++)
+    wire_close(w, &w->wires[i], NULL);
+  world_run(w, 10 * 1000);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_NO_SESSION);
+  assert_reason(a, b, ERR_UNREACHABLE, "no connection");
+  w->is_cut = false;
+  world_run(w, 2000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(who_stops_says_bye) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  agent_stop(b, ERR_STOPPED);
+  world_run(w, 20);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_STOPPED);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(who_is_kicked_learns_why_and_may_return) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  gossip_kick(b->node, 0, ERR_QUARANTINED);
+  ck_assert(!info_of(b, a).has_session);
+  ck_assert_int_eq(heard_by(b, a)->down, ERR_QUARANTINED);
+  world_run(w, 10);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_QUARANTINED);
+  world_run(w, 3000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_raised_boot_epoch_renews_the_sessions) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  gossip_set_boot_epoch(b->node, 5000);
+  world_run(w, 3000);
+  assert_up(a, b);
+  ck_assert_uint_eq(info_of(a, b).boot_epoch, 5000);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(state_is_repeated_and_sent_at_a_change) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  unsigned n = heard_by(b, a)->n_state;
+  world_run(w, 50 * 1000);
+  ck_assert_uint_eq(heard_by(b, a)->n_state, n + 10);
+  a->state.round = 44;
+  gossip_state_changed(a->node, 0);
+  gossip_state_changed(a->node, 0);
+  world_run(w, 10);
+  ck_assert_uint_eq(heard_by(b, a)->n_state, n + 11);
+  ck_assert_uint_eq(heard_by(b, a)->state.round, 44);
   world_free(w);
 }
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("sessions", a_handshake_gives_both_sides_a_session);
+  return SUITE_RUN("sessions", a_handshake_gives_both_sides_a_session, who_dials_at_the_same_time_ends_with_one_session,
+                   a_lost_answer_only_delays, a_lost_hello_ends_in_a_new_session,
+                   the_listener_that_lacks_our_key_is_silent_and_counts,
+                   the_dialler_with_another_key_of_us_gets_silence, another_swarm_is_said_on_both_sides,
+                   without_a_common_version_there_is_no_session, a_common_version_is_enough,
+                   a_contract_that_differs_is_shown_in_words, a_schema_that_differs_is_shown_in_words,
+                   another_job_is_refused_not_the_session, a_job_file_that_differs_is_only_noted,
+                   an_address_where_nobody_listens_is_unreachable, keys_are_renewed_without_a_gap,
+                   old_keys_are_dead_after_three_minutes, a_replayed_first_message_disturbs_nothing,
+                   a_replayed_first_message_does_not_stop_a_handshake, a_replayed_frame_is_dropped_and_counted,
+                   a_frame_counts_on_its_own_connection_only, forged_frames_end_the_session_after_three,
+                   handshakes_of_one_address_are_limited, a_restarted_peer_is_a_new_session,
+                   after_a_power_cut_the_old_session_does_not_stand_in_the_way, two_agents_with_one_key_are_noticed,
+                   a_silent_session_is_dead_after_15_s, a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye,
+                   who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
+                   state_is_repeated_and_sent_at_a_change);
 }
