@@ -1,5 +1,5 @@
 -- The whole database, version 1. A new database is made from this file; an older one is brought up by the steps in
--- database.c, whose number + 1 is the version. Unsigned 64-bit numbers are kept as the integer with the same bits.
+-- migration.c, whose number + 1 is the version. Unsigned 64-bit numbers are kept as the integer with the same bits.
 
 -- Exactly one row: whose database this is, and the boot epoch of its present or last run.
 CREATE TABLE agent (
