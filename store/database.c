@@ -11,7 +11,7 @@
 enum { BUSY_TIMEOUT_MS = 2000, URI_BYTES = 3 * MAX_PATH_BYTES + 32 };
 
 static const char *const statement_texts[N_STATEMENTS] = {
-#define X(symbol, text) [SQL_##symbol] = text,
+#define X(symbol, text) [SQL_##symbol] = (text),
     STATEMENT_LIST(X)
 #undef X
 };

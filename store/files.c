@@ -145,7 +145,7 @@ static enum err read_some(int fd, uint8_t *bytes, size_t n_bytes, size_t *out_n)
 
 static enum err load_open_file(const struct files *f, int fd, size_t n_bytes, const struct digest *name,
                                uint8_t **out_bytes) {
-  size_t n_read;
+  size_t n_read = 0;
   uint8_t *bytes = malloc(n_bytes > 0 ? n_bytes : 1);
   if (bytes == NULL)
     return ERR_NO_MEMORY;
@@ -165,8 +165,8 @@ static enum err load_open_file(const struct files *f, int fd, size_t n_bytes, co
 
 enum err files_load(const struct files *f, const struct digest *name, size_t max_bytes, uint8_t **out_bytes,
                     size_t *out_n_bytes) {
-  int fd;
-  uint64_t n_bytes;
+  int fd = -1;
+  uint64_t n_bytes = 0;
   enum err e = files_get(f, name, &fd, &n_bytes);
   if (e != ERR_OK)
     return e;
@@ -180,7 +180,7 @@ enum err files_load(const struct files *f, const struct digest *name, size_t max
 static enum err digest_open_file(const struct files *f, int fd, struct digest *out_digest) {
   struct digest_state state;
   uint8_t bytes[READ_BYTES];
-  size_t n;
+  size_t n = 0;
   f->digest->init(&state);
   do {
     enum err e = read_some(fd, bytes, sizeof bytes, &n);
@@ -193,7 +193,7 @@ static enum err digest_open_file(const struct files *f, int fd, struct digest *o
 }
 
 enum err files_check(const struct files *f, const struct digest *name) {
-  int fd;
+  int fd = -1;
   uint64_t n_bytes;
   struct digest actual;
   enum err e = files_get(f, name, &fd, &n_bytes);

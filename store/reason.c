@@ -9,7 +9,7 @@ enum { SHOWN_PATH_BYTES = 80 };
 void reason_set(char out_reason[MAX_REASON_BYTES], const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(out_reason, MAX_REASON_BYTES, format, arguments);
+  vsnprintf(out_reason, MAX_REASON_BYTES, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(arguments);
 }
 

@@ -23,9 +23,9 @@ static void snapshot_read(struct query *q, struct snapshot *out_snapshot) {
 }
 
 static enum err snapshot_check(const struct store *s, const struct snapshot *snapshot) {
-  const struct digest *files[] = {&snapshot->half, &snapshot->model, &snapshot->payload};
+  const struct digest files[] = {snapshot->half, snapshot->model, snapshot->payload};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    enum err e = digest_is_zero(files[i]) ? ERR_OK : files_check(&s->files, files[i]);
+    enum err e = digest_is_zero(&files[i]) ? ERR_OK : files_check(&s->files, &files[i]);
     if (e != ERR_OK)
       return e;
   }

@@ -124,7 +124,7 @@ static const struct digest job_one = {{1, 2, 3}};
 
 static inline void round_fill(uint8_t *bytes, size_t n_bytes, struct round_label label, uint64_t kind) {
   struct rng rng;
-  rng_init(&rng, label.round * 1000 + label.sub * 10 + kind);
+  rng_init(&rng, label.round * 1000 + label.sub * 10ULL + kind);
   for (size_t i = 0; i < n_bytes; i++)
     bytes[i] = (uint8_t)rng_u64(&rng);
 }

@@ -24,16 +24,13 @@ static bool fault_strikes(enum call call) {
   return true;
 }
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's are reserved
 ssize_t write(int fd, const void *bytes, size_t n_bytes) {
   return fault_strikes(CALL_WRITE) ? -1 : syscall(SYS_write, fd, bytes, n_bytes);
 }
 
-ssize_t pwrite(int fd, const void *bytes, size_t n_bytes, off_t offset) {
-  return fault_strikes(CALL_WRITE) ? -1 : syscall(SYS_pwrite64, fd, bytes, n_bytes, offset);
-}
-
 ssize_t pwrite64(int fd, const void *bytes, size_t n_bytes, off64_t offset) {
-  return pwrite(fd, bytes, n_bytes, offset);
+  return fault_strikes(CALL_WRITE) ? -1 : syscall(SYS_pwrite64, fd, bytes, n_bytes, offset);
 }
 
 int fsync(int fd) {
@@ -43,6 +40,7 @@ int fsync(int fd) {
 int fdatasync(int fd) {
   return fault_strikes(CALL_SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 static const struct failure {
   enum call call;
