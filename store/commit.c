@@ -25,23 +25,32 @@ static enum err commitment_compare(struct store *s, uint64_t job, const struct s
   return e;
 }
 
-/* The label comes after the last commitment and was published, where its outcome asks for that. */
-static enum err commitment_follows(struct store *s, uint64_t job, const struct store_commitment *c) {
+/* The first column of the job's newest row; 0 without one. */
+static enum err newest_sequence(struct store *s, uint64_t job, enum statement which, uint64_t *out_sequence) {
+  struct query q = query_begin(&s->database, which);
+  bind_u64(&q, job);
+  uint64_t sequence = query_next(&q) ? column_u64(&q) : 0;
+  enum err e = query_end(&q);
+  if (e == ERR_OK)
+    *out_sequence = sequence;
+  return e;
+}
+
+/* The label comes after the last commitment, and where its outcome asks for that, a publication waits to be merged. */
+static enum err commitment_follows(struct store *s, uint64_t job, const struct store_commitment *c,
+                                   uint64_t *out_sequence) {
   struct round_label committed;
   enum err e = room_last_committed(s, job, &committed);
   if (e != ERR_OK)
     return e;
   if (label_compare(c->label, committed) <= 0)
     return ERR_RANGE;
-  if (c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED)
-    return ERR_OK;
-  struct query q = query_begin(&s->database, SQL_PUBLISHED);
-  bind_u64(&q, job);
-  bind_u64(&q, c->label.round);
-  bind_u64(&q, c->label.sub);
-  bool published = query_next(&q);
-  e = query_end(&q);
-  return e == ERR_OK && !published ? ERR_NOT_FOUND : e;
+  uint64_t closed = 0;
+  e = newest_sequence(s, job, SQL_LAST_PUBLISHED, out_sequence);
+  if (e != ERR_OK || c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED)
+    return e;
+  e = newest_sequence(s, job, SQL_LAST_CLOSED, &closed);
+  return e == ERR_OK && *out_sequence <= closed ? ERR_NOT_FOUND : e;
 }
 
 static enum err newest_half(struct store *s, uint64_t job, struct digest *out_half) {
@@ -63,13 +72,14 @@ static void bind_evaluation(struct query *q, bool has, double loss, double headl
   }
 }
 
-static enum err commitment_add(struct store *s, uint64_t job, const struct store_commitment *c,
+static enum err commitment_add(struct store *s, uint64_t job, const struct store_commitment *c, uint64_t sequence,
                                const struct digest *model, const struct digest *half) {
   const struct store_metrics *m = &c->metrics;
   struct query q = query_begin(&s->database, SQL_COMMITMENT_ADD);
   bind_u64(&q, job);
   bind_u64(&q, c->label.round);
   bind_u64(&q, c->label.sub);
+  bind_u64(&q, sequence);
   bind_text(&q, outcome_name(c->outcome));
   bind_digest(&q, model);
   bind_digest(&q, half);
@@ -116,9 +126,9 @@ static enum err position_raise(struct store *s, uint64_t job, const struct store
   return query_run(&q);
 }
 
-static enum err commitment_rows(struct store *s, uint64_t job, const struct store_commitment *c,
+static enum err commitment_rows(struct store *s, uint64_t job, const struct store_commitment *c, uint64_t sequence,
                                 const struct digest *model, const struct digest *half) {
-  enum err e = commitment_add(s, job, c, model, half);
+  enum err e = commitment_add(s, job, c, sequence, model, half);
   for (size_t i = 0; e == ERR_OK && i < c->n_contributions; i++) {
     e = contribution_add(s, job, c->label, &c->contributions[i]);
     if (e == ERR_OK)
@@ -130,21 +140,21 @@ static enum err commitment_rows(struct store *s, uint64_t job, const struct stor
 static enum err commit_body(struct store *s, const void *argument) {
   const struct store_commitment *c = argument;
   struct digest model, half;
-  uint64_t job;
+  uint64_t job, sequence;
   bool is_there;
   enum err e;
   if ((e = room_job_add(s, &c->job, &job)) != ERR_OK || (e = commitment_compare(s, job, c, &is_there)) != ERR_OK)
     return e;
   if (is_there)
     return ERR_OK;
-  if ((e = commitment_follows(s, job, c)) != ERR_OK)
+  if ((e = commitment_follows(s, job, c, &sequence)) != ERR_OK)
     return e;
   if ((e = files_put(&s->files, c->model, c->n_model, &model)) != ERR_OK)
     return e;
   e = c->own_half != NULL ? files_put(&s->files, c->own_half, c->n_own_half, &half) : newest_half(s, job, &half);
   if (e != ERR_OK || (e = files_sync(&s->files)) != ERR_OK)
     return e;
-  if ((e = commitment_rows(s, job, c, &model, &half)) != ERR_OK)
+  if ((e = commitment_rows(s, job, c, sequence, &model, &half)) != ERR_OK)
     return e;
   return room_keep_newest(s, job);
 }

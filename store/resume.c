@@ -54,14 +54,18 @@ static enum err snapshot_find(struct store *s, uint64_t job, struct snapshot *ou
   return e;
 }
 
+/* What the snapshots are ordered by. */
+static void bind_place(struct query *q, const struct snapshot *at) {
+  bind_u64(q, at->job);
+  bind_u64(q, at->sequence);
+  bind_u64(q, at->committed);
+  bind_u64(q, at->label.round);
+  bind_u64(q, at->label.sub);
+}
+
 static enum err drop_newer(struct store *s, enum statement which, const struct snapshot *than) {
   struct query q = query_begin(&s->database, which);
-  bind_u64(&q, than->job);
-  bind_u64(&q, than->label.round);
-  bind_u64(&q, than->label.sub);
-  bind_u64(&q, than->committed);
-  if (which == SQL_HALVES_DROP)
-    bind_u64(&q, than->sequence);
+  bind_place(&q, than);
   return query_run(&q);
 }
 
@@ -93,10 +97,7 @@ static enum err resume_sequence(struct store *s, uint64_t job, struct store_resu
 
 static enum err resume_committed(struct store *s, const struct snapshot *at, struct store_resume *resume) {
   struct query q = query_begin(&s->database, SQL_COMMITTED_UNTIL);
-  bind_u64(&q, at->job);
-  bind_u64(&q, at->label.round);
-  bind_u64(&q, at->label.sub);
-  bind_u64(&q, at->committed);
+  bind_place(&q, at);
   if (query_next(&q)) {
     resume->committed.round = column_u64(&q);
     resume->committed.sub = (uint32_t)column_u64(&q);

@@ -40,11 +40,14 @@ CREATE INDEX publication_payload ON publication (job, sequence, payload) WHERE p
 CREATE INDEX publication_manifest ON publication (job, sequence) WHERE manifest IS NOT NULL;
 CREATE INDEX publication_half ON publication (job, sequence, half) WHERE half IS NOT NULL;
 
--- What this agent learnt, one row a label. model and half are cleared when the snapshot is no longer kept.
+-- What this agent learnt, one row a label. model and half are cleared when the snapshot is no longer kept. sequence is
+-- the newest publication's at that time (0: none): the one that it merges, unless it jumped or adopted. Their labels
+-- differ where too few peers contributed: what was published as 419 is committed as 418+1.
 CREATE TABLE commitment (
   job                INTEGER NOT NULL REFERENCES job (id),
   round              INTEGER NOT NULL,
   sub                INTEGER NOT NULL,
+  sequence           INTEGER NOT NULL,
   outcome            TEXT    NOT NULL CHECK (outcome IN ('merged', 'short', 'jumped', 'merge-refused', 'adopted')),
   model              BLOB    CHECK (length(model) = 32), -- file: the merged model
   half               BLOB    CHECK (length(half) = 32),  -- file: what merging does not change
@@ -61,6 +64,7 @@ CREATE TABLE commitment (
   PRIMARY KEY (job, round, sub)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX commitment_sequence ON commitment (job, sequence);
 CREATE INDEX commitment_model ON commitment (job, round, sub, model) WHERE model IS NOT NULL;
 CREATE INDEX commitment_half ON commitment (job, round, sub, half) WHERE half IS NOT NULL;
 
@@ -111,9 +115,14 @@ CREATE VIEW named_file (name) AS
   UNION ALL
   SELECT half FROM commitment WHERE half IS NOT NULL;
 
--- Where an agent could start from: after a commitment, or gathering with a stored half-step.
+-- The publication that each commitment merges.
+CREATE VIEW merge (job, round, sub, sequence) AS
+  SELECT job, round, sub, sequence FROM commitment WHERE outcome NOT IN ('jumped', 'adopted');
+
+-- Where an agent could start from: after a commitment, or gathering with a stored half-step. Newer is what has the higher
+-- (sequence, committed, round, sub).
 CREATE VIEW snapshot (job, round, sub, committed, sequence, half, model, payload) AS
-  SELECT job, round, sub, 1, 0, half, model, NULL
+  SELECT job, round, sub, 1, sequence, half, model, NULL
     FROM commitment INDEXED BY commitment_model WHERE model IS NOT NULL
   UNION ALL
   SELECT job, round, sub, 0, sequence, half, NULL, payload

@@ -2,7 +2,7 @@
 #ifndef STORE_STATEMENTS_H
 #define STORE_STATEMENTS_H
 
-/* The columns of a round, for the labels of `label`; a label published twice shows its newest publication. */
+/* The columns of a round, for the labels of `label`: the publication is the one that it merges, else the newest one. */
 #define ROUND_COLUMNS                                                                                                  \
   "SELECT l.round, l.sub, c.outcome, c.committed_unix_s, c.seconds, c.sent_bytes, c.received_bytes, c.model,"          \
   " c.local_loss, c.local_headline, c.local_macro_f1, c.global_loss, c.global_headline, c.global_macro_f1,"            \
@@ -11,12 +11,16 @@
   " (SELECT count(*) FROM contribution WHERE job = ?1 AND round = l.round AND sub = l.sub)"                            \
   " FROM label l"                                                                                                      \
   " LEFT JOIN commitment c ON c.job = ?1 AND c.round = l.round AND c.sub = l.sub"                                      \
-  " LEFT JOIN publication p ON p.job = ?1 AND p.round = l.round AND p.sub = l.sub AND p.epoch ="                       \
-  " (SELECT max(epoch) FROM publication WHERE job = ?1 AND round = l.round AND sub = l.sub)"                           \
+  " LEFT JOIN merge m ON m.job = ?1 AND m.round = l.round AND m.sub = l.sub"                                           \
+  " LEFT JOIN publication p ON p.job = ?1 AND p.sequence = iif(c.round IS NOT NULL, m.sequence,"                       \
+  " (SELECT max(sequence) FROM publication WHERE job = ?1 AND round = l.round AND sub = l.sub))"                       \
   " ORDER BY l.round, l.sub"
 
+#define NOT_MERGED                                                                                                     \
+  " NOT EXISTS (SELECT 1 FROM merge m WHERE m.job = publication.job AND m.sequence = publication.sequence)"
+
 #define LABELS(condition)                                                                                              \
-  "SELECT round, sub FROM publication WHERE job = ?1" condition                                                        \
+  "SELECT round, sub FROM publication WHERE job = ?1" condition " AND" NOT_MERGED                                      \
   " UNION SELECT round, sub FROM commitment WHERE job = ?1" condition
 
 #define STATEMENT_LIST(X)                                                                                              \
@@ -25,19 +29,17 @@
   X(AGENT_SET, "INSERT INTO agent (one, identity, epoch) VALUES (1, ?, ?)"                                             \
                " ON CONFLICT DO UPDATE SET epoch = excluded.epoch")                                                    \
   X(EPOCH_SET, "UPDATE agent SET epoch = ?")                                                                           \
-  X(INTERRUPT, "UPDATE publication SET interrupted = 1 WHERE interrupted = 0 AND NOT EXISTS"                           \
-               " (SELECT 1 FROM commitment c WHERE c.job = publication.job AND c.round = publication.round"            \
-               " AND c.sub = publication.sub)")                                                                        \
+  X(INTERRUPT, "UPDATE publication SET interrupted = 1 WHERE interrupted = 0 AND" NOT_MERGED)                          \
   X(JOB_ADD, "INSERT INTO job (digest) VALUES (?) ON CONFLICT DO NOTHING")                                             \
   X(JOB_FIND, "SELECT id FROM job WHERE digest = ?")                                                                   \
   X(JOBS, "SELECT digest FROM job ORDER BY id LIMIT ?")                                                                \
   X(LAST_COMMITTED, "SELECT round, sub FROM commitment WHERE job = ? ORDER BY round DESC, sub DESC LIMIT 1")           \
-  X(COMMITTED_UNTIL, "SELECT round, sub FROM commitment WHERE job = ? AND (round, sub, 1) <= (?, ?, ?)"                \
+  X(COMMITTED_UNTIL, "SELECT round, sub FROM commitment WHERE job = ? AND (sequence, 1, round, sub) <= (?, ?, ?, ?)"   \
                      " ORDER BY round DESC, sub DESC LIMIT 1")                                                         \
   X(LAST_PUBLISHED, "SELECT sequence, epoch, chain FROM publication WHERE job = ? ORDER BY sequence DESC LIMIT 1")     \
   X(PUBLICATION_FIND, "SELECT sequence, manifest, payload FROM publication"                                            \
                       " WHERE job = ? AND round = ? AND sub = ? AND epoch = ?")                                        \
-  X(PUBLISHED, "SELECT 1 FROM publication WHERE job = ? AND round = ? AND sub = ? LIMIT 1")                            \
+  X(LAST_CLOSED, "SELECT sequence FROM commitment WHERE job = ? ORDER BY sequence DESC LIMIT 1")                       \
   X(PUBLICATION_ADD, "INSERT INTO publication (job, sequence, epoch, round, sub, chain, manifest, payload, half,"      \
                      " copy_offset, n_copy, copy_manifest, train_loss, train_seconds, n_samples)"                      \
                      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                                          \
@@ -53,16 +55,16 @@
                  " (SELECT round, sub FROM commitment WHERE job = ?1 AND model IS NOT NULL"                            \
                  " ORDER BY round DESC, sub DESC LIMIT ?2)")                                                           \
   X(NEWEST_HALF, "SELECT half FROM snapshot WHERE job = ? AND half IS NOT NULL"                                        \
-                 " ORDER BY round DESC, sub DESC, committed DESC, sequence DESC LIMIT 1")                              \
+                 " ORDER BY sequence DESC, committed DESC, round DESC, sub DESC LIMIT 1")                              \
   X(SNAPSHOTS, "SELECT round, sub, committed, sequence, half, model, payload FROM snapshot WHERE job = ?"              \
-               " ORDER BY round DESC, sub DESC, committed DESC, sequence DESC")                                        \
-  X(COMMITMENTS_DROP, "DELETE FROM commitment WHERE job = ? AND (round, sub, 1) > (?, ?, ?)")                          \
+               " ORDER BY sequence DESC, committed DESC, round DESC, sub DESC")                                        \
+  X(COMMITMENTS_DROP, "DELETE FROM commitment WHERE job = ? AND (sequence, 1, round, sub) > (?, ?, ?, ?)")             \
   X(HALVES_DROP, "UPDATE publication SET half = NULL, payload = NULL, copy_manifest = NULL"                            \
-                 " WHERE job = ? AND half IS NOT NULL AND (round, sub, 0, sequence) > (?, ?, ?, ?)")                   \
+                 " WHERE job = ? AND half IS NOT NULL AND (sequence, 0, round, sub) > (?, ?, ?, ?)")                   \
   X(COMMITMENT_FIND, "SELECT model FROM commitment WHERE job = ? AND round = ? AND sub = ?")                           \
-  X(COMMITMENT_ADD, "INSERT INTO commitment (job, round, sub, outcome, model, half, local_loss, local_headline,"       \
-                    " local_macro_f1, global_loss, global_headline, global_macro_f1, seconds, sent_bytes,"             \
-                    " received_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                           \
+  X(COMMITMENT_ADD, "INSERT INTO commitment (job, round, sub, sequence, outcome, model, half, local_loss,"             \
+                    " local_headline, local_macro_f1, global_loss, global_headline, global_macro_f1, seconds,"         \
+                    " sent_bytes, received_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")            \
   X(CONTRIBUTION_ADD, "INSERT INTO contribution (job, round, sub, origin, name, reason, clipped, lag, weight, epoch,"  \
                       " sequence, n_bytes, arrival_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                \
   X(CONTRIBUTIONS, "SELECT origin, name, reason, clipped, lag, weight, epoch, sequence, n_bytes, arrival_ms"           \

@@ -138,7 +138,8 @@ struct store_commitment {
   double seconds;                      /* the round, from the start of training */
 };
 
-/* Label after the last committed one and published before, unless jumped or adopted (ERR_NOT_FOUND). The same label again
+/* Merges the newest publication, unless jumped or adopted. The label comes after the last committed one; it need not be the
+ * publication's (419 becomes 418+1 where too few peers contributed). ERR_NOT_FOUND when none waits. The same label again
  * with the same model changes nothing; with another it is ERR_EXISTS; before the last committed one it is ERR_RANGE. */
 MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c);
 

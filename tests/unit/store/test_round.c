@@ -151,6 +151,45 @@ START_TEST(a_commitment_follows_a_publication_or_is_refused) {
 }
 END_TEST
 
+/* Published as 2, too few peers: 1+1. Tried again as 2+1 and merged: 2. */
+START_TEST(a_short_round_is_committed_under_another_label) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 1);
+  ck_assert_int_eq(round_publish(s, 2, 2), ERR_OK);
+  struct round_label label = {.round = 1, .sub = 1};
+  struct round_bytes b = round_bytes(label);
+  struct store_commitment c = commitment(&b, label);
+  c.outcome = ROUND_SHORT;
+  ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 2), ERR_NOT_FOUND); /* its publication is merged already */
+  struct store_resume r = resume_at(s);
+  ck_assert_int_eq(r.at, RESUME_COMMITTED);
+  ck_assert(r.committed.round == 1 && r.committed.sub == 1);
+
+  label = (struct round_label){.round = 2, .sub = 1};
+  b = round_bytes(label);
+  struct store_publication p = publication(s, &b, label, 3);
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  r = resume_at(s);
+  ck_assert_int_eq(r.at, RESUME_PUBLISHED);
+  ck_assert(r.published.round == 2 && r.published.sub == 1 && r.committed.round == 1 && r.committed.sub == 1);
+  ck_assert_int_eq(round_commit(s, 2), ERR_OK);
+  r = resume_at(s);
+  ck_assert(r.at == RESUME_COMMITTED && r.committed.round == 2 && r.committed.sub == 0);
+
+  struct store_round rounds[4];
+  size_t n;
+  ck_assert_int_eq(store_rounds(s, &job_one, 0, rounds, 4, &n), ERR_OK);
+  ck_assert_uint_eq(n, 3);
+  for (size_t i = 0; i < n; i++)
+    ck_assert(rounds[i].committed && rounds[i].sequence == i + 1 && rounds[i].n_samples == 640);
+  ck_assert(rounds[1].label.sub == 1 && rounds[1].outcome == ROUND_SHORT);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
 START_TEST(a_jump_brings_its_own_half) {
   struct fixture f = fixture_new();
   struct store *s = fixture_open(&f);
@@ -508,8 +547,8 @@ END_TEST
 int main(void) {
   return SUITE_RUN("round", a_fresh_store_resumes_from_nothing, published_resumes_into_gathering_with_the_same_bytes,
                    committed_resumes_with_model_and_the_half_of_its_round, a_publication_follows_or_is_refused,
-                   a_commitment_follows_a_publication_or_is_refused, a_jump_brings_its_own_half,
-                   sub_rounds_stand_between_numbers, kind_none_is_trained_again,
+                   a_commitment_follows_a_publication_or_is_refused, a_short_round_is_committed_under_another_label,
+                   a_jump_brings_its_own_half, sub_rounds_stand_between_numbers, kind_none_is_trained_again,
                    the_newest_are_kept_and_the_rest_removed, an_open_descriptor_outlives_the_name,
                    orphans_are_removed_at_opening, a_damaged_file_under_a_right_name_is_written_anew,
                    a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
