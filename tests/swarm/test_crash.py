@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""kill -9 at seeded random moments, in every phase of a round: nothing committed is lost, nothing is said twice."""
+import collections
+import datetime
+import random
+import re
+import time
+import unittest
+
+from agents import Swarm, main, options, ring, wait_for
+
+# start: soon after its own start; any: a random moment of a round.
+AIMS = ["training", "any", "publishing", "gathering", "start", "merging", "any", "committing"]
+DEADLINE_S = 1.0
+PATIENCE_S = 10  # far above the deadline, for a machine that is busy; a swarm that waits for the dead exceeds it
+# What a peer that only crashed must never be counted for.
+CRIMES = {"equivocation", "false-history", "clone", "signature", "root", "length", "encoding", "message", "seal",
+          "replay", "origin", "non-finite"}
+
+
+def n_kills():
+    return 4 if options.small else 200 if options.long else 40
+
+
+def count():
+    """The last round: far enough that the kills are over by then."""
+    return 6 * n_kills() + 20
+
+
+# Softmax regression is convex and 40 passes a round bring it to its optimum, so that a difference of half a point at the
+# end is a lost contribution, not noise. 4000 test points: one is 0.025 points.
+def crash_swarm():
+    names = "abc" if options.small else "abcd"
+    return Swarm(names, ring(names), rows=2000, test_rows=4000,
+                 job={"count": count(), "model": "dense classes",
+                      "train": {"epochs": 40, "batch": 32, "learning_rate": 0.01}},
+                 site={"round": {"deadline_min_s": 0.5, "deadline_max_s": DEADLINE_S}})
+
+
+def accuracy(swarm):
+    """Mean over the agents of the last round's, in percent."""
+    return 100 * sum(site.committed()[-1]["global"] for site in swarm) / len(swarm.names)
+
+
+class Ledger:
+    """What each agent's database said whenever it was looked at; it may only grow."""
+
+    def __init__(self, test):
+        self.test = test
+        self.commitments = collections.defaultdict(dict)  # site -> (round, sub) -> what was measured
+        self.publications = collections.defaultdict(dict)  # site -> sequence -> (epoch, round, sub, chain)
+
+    def look(self, site):
+        commitments = {(row[0], row[1]): row[2:] for row in site.query(
+            "SELECT round, sub, outcome, global_loss, committed_unix_s FROM commitment")}
+        publications = {row[0]: row[1:] for row in site.query(
+            "SELECT sequence, epoch, round, sub, chain FROM publication")}
+        for known, now in ((self.commitments[site.name], commitments), (self.publications[site.name], publications)):
+            lost = {key: value for key, value in known.items() if now.get(key) != value}
+            self.test.assertEqual(lost, {}, f"{site.name}: rows lost or changed")
+            known.update(now)
+
+    def committed(self, site):
+        """The newest (round, sub)."""
+        return max(self.commitments[site.name], default=(0, 0))
+
+    def check_payloads(self, swarm):
+        """One payload for a (round, sub) of an origin, whatever epoch; and what receivers merged is what it said."""
+        by_key = {site.key: self.publications[site.name] for site in swarm}
+        for site in swarm:
+            rounds = collections.Counter((row[1], row[2]) for row in self.publications[site.name].values())
+            twice = [label for label, n in rounds.items() if n > 1]
+            self.test.assertEqual(twice, [], f"{site.name} published these twice")
+        n_merged = 0
+        for site in swarm:
+            keys = {swarm[name].key: name for name in swarm.neighbours(site.name)}
+            names = {name: key for key, name in keys.items()}
+            rows = site.query("SELECT name, round, lag, epoch, sequence FROM contribution WHERE reason = 'ok'")
+            for name, number, lag, epoch, sequence in rows:
+                said = by_key[names[name]].get(sequence)
+                self.test.assertIsNotNone(said, f"{site.name} merged {name}'s {sequence}, which it never published")
+                self.test.assertEqual((said[0], said[1]), (epoch, number - lag),
+                                      f"{site.name} merged {name}'s {sequence} in round {number} with lag {lag}")
+                n_merged += 1
+        self.test.assertGreater(n_merged, 0)
+
+
+def boots(log):
+    """For every start of an agent: the label that it resumed with, and the times of its commits."""
+    result = []
+    for line in log.splitlines():
+        at, _, rest = line.partition(" ")
+        if found := re.match(r"info resumed round=(\d+) sub=(\d+)", rest):
+            result.append(((int(found[1]), int(found[2])), []))
+        elif rest.startswith("info round-committed"):
+            result[-1][1].append(datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp())
+    return result
+
+
+def phase_of(site):
+    """As the agent says it, or why it does not."""
+    try:
+        return site.phase()
+    except OSError:
+        return "starting"
+
+
+def kill_at(site, aim, rng):
+    """SIGKILL at the moment aimed at; the phase that the agent said it was in just before."""
+    if aim == "start":
+        site.kill()
+        site.start()
+        time.sleep(rng.uniform(0, 0.1))  # this is the random moment
+    elif aim == "any":
+        time.sleep(rng.uniform(0, 0.5))
+    else:
+        wait_for(lambda: phase_of(site) == aim, 30, f"{site.name} is {aim}", every=0)
+    phase = phase_of(site) if aim in ("start", "any") else aim
+    site.kill()
+    return phase
+
+
+class Crash(unittest.TestCase):
+    def test_killed_in_every_phase(self):
+        rng, ledger, phases = random.Random("crash"), Ledger(self), collections.Counter()
+        with crash_swarm() as swarm:
+            swarm.start()
+            swarm.wait_finished(300)
+            undisturbed = accuracy(swarm)
+            swarm.stop()
+            swarm.remove_states()
+            for site in swarm:
+                site.log_file.unlink()
+
+            swarm.start()
+            for site in swarm:
+                site.wait_round(1, 30)
+            expected = collections.defaultdict(list)  # site -> labels that it must resume with
+            for i in range(n_kills()):
+                site = swarm[rng.choice(swarm.names)]
+                phases[kill_at(site, AIMS[i % len(AIMS)], rng)] += 1
+                ledger.look(site)
+                expected[site.name].append(ledger.committed(site))
+                time.sleep(rng.choice([0, 0, rng.uniform(0, 1)]))  # some come back at once, some later
+                site.start()
+            self.assertLess(max(swarm["a"].committed(), key=lambda row: row["round"])["round"], count(),
+                            "the job ended before the last kill")
+            swarm.wait_finished(300)
+            self.check_peers(swarm)
+            swarm.stop()
+            for site in swarm:
+                ledger.look(site)
+                self.check_boots(site, expected[site.name])
+            ledger.check_payloads(swarm)
+            print(f"{n_kills()} kills {dict(phases)}, accuracy {accuracy(swarm):.2f} % and {undisturbed:.2f} %"
+                  " undisturbed", end=" ", flush=True)
+            self.assertLess(abs(accuracy(swarm) - undisturbed), 0.5)
+            if not options.small:
+                self.assertEqual(set(AIMS) - {"start", "any"} - set(phases), set(), "phases never hit")
+
+    def check_boots(self, site, expected):
+        """Every start resumed with what was committed at the kill before it, and commits went on without a hole."""
+        resumed = boots(site.log)
+        labels = [label for label, _ in resumed]
+        self.assertEqual(labels, sorted(labels), f"{site.name} went back")
+        self.assertTrue(set(expected) <= set(labels), f"{site.name}: {set(expected) - set(labels)} not resumed")
+        for _, times in resumed:
+            gaps = [after - before for before, after in zip(times, times[1:])]
+            self.assertLess(max(gaps, default=0), PATIENCE_S, f"{site.name} stopped for a while")
+
+    def check_peers(self, swarm):
+        for site in swarm:
+            for name, peer in site.peers().items():
+                self.assertEqual(CRIMES & set(peer["refused"]), set(), f"{site.name} about {name}: {peer['refused']}")
+
+
+if __name__ == "__main__":
+    main()
