@@ -6,7 +6,9 @@
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
-enum { N = 7, N_INPUTS = 5, N_CLASSES = 4, MAX_P = 512 };
+#define N ((size_t)7)
+#define N_INPUTS ((size_t)5)
+enum { N_CLASSES = 4, MAX_P = 512 };
 
 static const char *const class_archs[] = {
     "dense classes",
@@ -77,8 +79,8 @@ static double fast_loss(struct net *net, const struct problem *p, float *d_z) {
   memcpy(net_input(net), p->x, sizeof p->x);
   const float *z = net_forward(net, p->w, N, &dropout);
   if (p->arch->loss == LOSS_CROSS_ENTROPY)
-    return loss_cross_entropy(z, p->labels, N, p->arch->n_outputs, d_z) / N;
-  return loss_mean_squared_error(z, p->targets, N, p->arch->n_outputs, d_z) / N;
+    return loss_cross_entropy(z, p->labels, N, p->arch->n_outputs, d_z) / (double)N;
+  return loss_mean_squared_error(z, p->targets, N, p->arch->n_outputs, d_z) / (double)N;
 }
 
 /* g starts as ones, so that momentum·g is seen to be added to. */

@@ -34,9 +34,11 @@ START_TEST(first_weights) {
 }
 END_TEST
 
+#define INPUTS ((size_t)13)
+#define BATCH ((size_t)9)
+
 /* A sample's outputs do not depend on what else is in the batch, up to the order of float sums. */
 START_TEST(rows_are_independent) {
-  enum { INPUTS = 13, BATCH = 9 };
   struct contract c = toy_classes(INPUTS, 3);
   struct schema *s = toy_schema("dense 17, relu, dropout 0.5, dense classes", &c);
   float *w = calloc(schema_parameters(s), sizeof *w);

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/rng.h"
 #include "models/contract.h"
 #include "models/dataset.h"
 #include "models/schema.h"
+#include "tests/unit/models/data_kit.h"
 
 static inline struct contract toy_classes(size_t n_inputs, size_t n_classes) {
   return (struct contract){
@@ -29,27 +29,6 @@ static inline struct schema *toy_schema(const char *arch, const struct contract 
   ck_assert_msg(e == ERR_OK, "%s: %s", arch, why);
   return s;
 }
-
-/* FNV-1a spread over 32 bytes: enough to tell texts apart, and it needs no crypto room. */
-static inline void toy_hash_init(struct digest_state *state) {
-  uint64_t h = 0xcbf29ce484222325u;
-  memcpy(state->opaque, &h, sizeof h);
-}
-
-static inline void toy_hash_add(struct digest_state *state, const void *bytes, size_t n_bytes) {
-  uint64_t h;
-  memcpy(&h, state->opaque, sizeof h);
-  for (size_t i = 0; i < n_bytes; i++)
-    h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
-  memcpy(state->opaque, &h, sizeof h);
-}
-
-static inline void toy_hash_end(struct digest_state *state, struct digest *out_digest) {
-  for (size_t i = 0; i < DIGEST_BYTES; i += 8)
-    memcpy(out_digest->bytes + i, state->opaque, 8);
-}
-
-static const struct digest_fn toy_hash = {toy_hash_init, toy_hash_add, toy_hash_end};
 
 /* A standard normal number (Box & Muller 1958). */
 static inline double toy_normal(struct rng *rng) {
