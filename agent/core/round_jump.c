@@ -16,12 +16,8 @@ static uint64_t vouched_round(const struct round_machine *m) {
   return n == 0 ? 0 : rounds[n / 3];
 }
 
-/* Who trained the last round in vain beside peers that have ended the job cannot reach it by training: nobody publishes
- * for it any more. */
 bool machine_should_jump(const struct round_machine *m, uint64_t now_ms) {
-  uint64_t round = vouched_round(m);
-  bool is_over = m->config.count > 0 && round >= m->config.count && m->rounds_alone > 0;
-  return now_ms >= m->next_jump_ms && round >= m->reached.round + (is_over ? 1 : 2);
+  return now_ms >= m->next_jump_ms && vouched_round(m) >= m->reached.round + 2;
 }
 
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */

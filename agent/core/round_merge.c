@@ -153,11 +153,11 @@ static void on_broken_copy(struct round_machine *m, size_t peer, enum err reason
     machine_note(m, "copy-broken", peer, err_sentence(reason));
 }
 
-/* What became of one peer's links; true when its copy moved and was merged. */
+/* What became of one peer's links; true when it took part: its copy moved, or a full copy had brought it to this round
+ * before. */
 static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   struct round_peer *p = &m->peers[row->peer];
   p->next = place_after(p, row, row->n_applied);
-  bool advanced = round_peer_has_advanced(p);
   inbox_applied(&p->inbox, &p->next, row->n_applied, row->reason);
   p->last_lag = row->lag;
   if (row->reason != ERR_OK) {
@@ -165,15 +165,17 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
     return false;
   }
   p->last_weight = row->weight;
+  bool advanced = round_peer_has_advanced(p);
+  bool takes_part = advanced || p->next.round >= m->in_work.round;
   if (p->last_reason != ERR_OK && advanced)
     m->ports.count(m->ports.context, row->peer, p->last_reason);
+  if (p->last_reason == ERR_OK && !takes_part)
+    p->last_reason = round_peer_missing_reason(p);
   if (p->last_reason != ERR_OK)
     return false;
   if (advanced)
     p->merged = p->next.position;
-  else
-    p->last_reason = round_peer_missing_reason(p);
-  return advanced;
+  return true;
 }
 
 static void fill_contribution(const struct round_machine *m, size_t peer, struct store_contribution *c) {
