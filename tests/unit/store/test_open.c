@@ -280,7 +280,9 @@ START_TEST(a_reader_needs_no_writable_directory) {
   ck_assert_int_eq(chmod(fixture_path(&f, "files"), 0555), 0);
   ck_assert_int_eq(chmod(fixture_path(&f, "state.db"), 0444), 0);
   ck_assert_int_eq(as_nobody(try_to_read, &f), 0);
+  ck_assert_int_eq(chmod(f.state, 0755), 0);
   file_write(fixture_path(&f, "state.db-wal"), "unreadable", 10); /* a log that only recovery could read */
+  ck_assert_int_eq(chmod(f.state, 0555), 0);
   ck_assert_int_eq(as_nobody(try_to_read, &f), ERR_READ_ONLY);
   ck_assert_int_eq(chmod(f.state, 0700), 0);
   fixture_free(&f);
