@@ -7,6 +7,7 @@
 #include "agent/cli/round_json.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/run/snapshot.h"
 #include "agent/scalar.h"
 #include "crypto/digest.h"
 #include "models/learner.h"
@@ -21,6 +22,7 @@ struct evaluation {
   struct learner *learner;
   struct dataset *train, *local_test, *global_test;
   struct store_round round; /* whose model it is */
+  struct scale saved;       /* numbers that the model was learnt with, n = 0 when the contract has them */
   struct metrics metrics;
   char why[MAX_CONFIG_WHY_BYTES];
 };
@@ -32,6 +34,7 @@ static void evaluation_done(struct evaluation *v) {
   dataset_close(v->local_test);
   dataset_close(v->global_test);
   schema_free(v->schema);
+  scale_done(&v->saved);
 }
 
 /* Keeps `what` as the reason unless a closer one is there. */
@@ -47,8 +50,9 @@ static enum err open_learner(struct evaluation *v) {
   enum err e = schema_from_arch(s->job.arch, s->job.contract, &v->schema, reason);
   if (e)
     return because(v, e, "the model");
-  const struct learner_config config = {
+  struct learner_config config = {
       .schema = v->schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
+  schema_hash(v->schema, &digest_blake2b, &config.schema_hash);
   return because(v, learner_open(&config, &v->learner), "the model");
 }
 
@@ -68,25 +72,33 @@ static enum err open_data(struct evaluation *v) {
   return because(v, learner_attach(v->learner, v->train, v->local_test, v->global_test), "the data");
 }
 
-/* The newest committed round, and its model into the learner. */
-static enum err load_model(struct evaluation *v, struct store *store) {
+/* The newest committed round of the job. */
+static enum err find_round(struct evaluation *v, struct store *store) {
   struct store_round rounds[LOOK_BACK];
   struct digest job = config_job_id(v->c);
-  size_t n = 0, n_bytes;
-  uint8_t *bytes;
+  size_t n = 0;
   enum err e = store_rounds(store, &job, 0, rounds, LOOK_BACK, &n);
   while (!e && n > 0 && !rounds[n - 1].committed)
     n--;
   if (!e && n == 0)
     e = ERR_NOT_FOUND;
-  if (e)
-    return because(v, e, "a committed round of this job");
-  v->round = rounds[n - 1];
-  e = store_file_load(store, &v->round.model, learner_model_bytes(v->learner), &bytes, &n_bytes);
-  if (e)
-    return because(v, e, "the model of the newest round");
-  e = learner_model_read(v->learner, bytes, n_bytes);
-  free(bytes);
+  if (!e)
+    v->round = rounds[n - 1];
+  return because(v, e, "a committed round of this job");
+}
+
+/* Its model into the learner, and the scale that stands beside it. */
+static enum err load_model(struct evaluation *v, struct store *store) {
+  const struct contract *contract = v->c->jobs[0].job.contract;
+  size_t n_learner = learner_model_bytes(v->learner);
+  struct buffer snapshot = {0}, model;
+  enum err e =
+      store_file_load(store, &v->round.model, snapshot_bound(contract, n_learner), &snapshot.bytes, &snapshot.n_bytes);
+  if (!e)
+    e = snapshot_split(contract, &snapshot, n_learner, &model, &v->saved);
+  if (!e)
+    e = learner_model_read(v->learner, model.bytes, model.n_bytes);
+  free(snapshot.bytes);
   return because(v, e, "the model of the newest round");
 }
 
@@ -98,7 +110,9 @@ static enum err open_model(struct evaluation *v) {
     snprintf(v->why, sizeof v->why, "%s", reason);
     return e;
   }
-  e = load_model(v, store);
+  e = find_round(v, store);
+  if (!e)
+    e = load_model(v, store);
   store_close(store);
   return e;
 }

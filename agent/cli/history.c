@@ -14,7 +14,8 @@ struct digest config_job_id(const struct config *c) {
 }
 
 enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
-  return store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
+  enum err e = store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
+  return e == ERR_NOT_FOUND ? ERR_NOT_CONNECTED : e; /* not to be taken for a round that is missing */
 }
 
 static enum err read_list(struct store *s, const struct digest *job, size_t last, json_t **out_data) {
@@ -57,7 +58,7 @@ enum err history_read(const struct config *c, const struct history_query *query,
   struct store *s;
   enum err e = history_open(c, &s, why);
   if (e)
-    return e == ERR_NOT_FOUND ? ERR_UNSUPPORTED : e; /* no database is not a missing round */
+    return e;
   e = query->one_round ? read_round(s, &job, query->label, out_data) : read_list(s, &job, query->last, out_data);
   if (e == ERR_NOT_FOUND)
     snprintf(why, MAX_REASON_BYTES, "there is no round %" PRIu64 "%s", query->label.round,

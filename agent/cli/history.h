@@ -8,7 +8,8 @@
 /* The id of the config's job. */
 struct digest config_job_id(const struct config *c);
 
-/* Opens the store of the config for reading. The caller closes it. */
+/* Opens the store of the config for reading. The caller closes it. ERR_NOT_CONNECTED: there is no database; else as
+ * store_open_read_only. */
 MUST_USE enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]);
 
 struct history_query {
@@ -17,7 +18,7 @@ struct history_query {
   size_t last; /* the last so many */
 };
 
-/* The same `data` that a running agent answers. ERR_NOT_FOUND: no database, or not that round. */
+/* The same `data` that a running agent answers. ERR_NOT_FOUND: not that round; else as history_open. */
 MUST_USE enum err history_read(const struct config *c, const struct history_query *query, json_t **out_data,
                                char why[MAX_REASON_BYTES]);
 

@@ -32,7 +32,10 @@ static json_t *time_text(int64_t unix_s) {
   return json_string(text);
 }
 
+/* Hexadecimal; null for a file that is no longer kept. */
 static json_t *digest_text(const struct digest *d) {
+  if (digest_is_zero(d))
+    return json_null();
   char text[2 * DIGEST_BYTES + 1];
   for (size_t i = 0; i < DIGEST_BYTES; i++)
     snprintf(text + 2 * i, 3, "%02x", d->bytes[i]);
@@ -72,7 +75,7 @@ json_t *round_json(const struct store_round *r) {
   json_object_set_new(row, "expected", count(r->n_expected));
   json_object_set_new(row, "sent_bytes", count(r->sent_bytes));
   json_object_set_new(row, "received_bytes", count(r->received_bytes));
-  json_object_set_new(row, "model", done ? digest_text(&r->model) : json_null());
+  json_object_set_new(row, "model", digest_text(&r->model));
   return row;
 }
 

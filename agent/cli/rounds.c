@@ -136,70 +136,83 @@ static void view_wait(const struct call *call, const json_t *data, FILE *out) {
   fputc('\n', out);
 }
 
-static int answer_reached(struct call *call, json_int_t round) {
-  return answer(call, json_pack("{s:I}", "round", round), view_wait);
-}
-
-/* No agent: reached when the database says so. */
-static int judge_history(struct call *call, const struct config *c, uint64_t round, const char *why) {
-  char database_why[MAX_REASON_BYTES];
-  json_t *data = NULL;
-  if (history_read(c, &(struct history_query){.last = 2}, &data, database_why) == ERR_OK) {
-    size_t i;
-    json_t *row;
-    json_int_t reached = -1;
-    json_array_foreach(json_object_get(data, "rounds"), i, row) {
-      if (strcmp(json_string_value(json_object_get(row, "state")), "committed") == 0)
-        reached = json_integer_value(json_object_get(row, "round"));
-    }
-    json_decref(data);
-    if (reached >= (json_int_t)round)
-      return answer_reached(call, reached);
-  }
-  return answer_error(call, EXIT_UNREACHABLE, err_name(ERR_NOT_CONNECTED), "start it with `starling run`",
-                      "%s, and round %" PRIu64 " is not committed", why, round);
-}
-
-/* One look: EXIT_TIMED_OUT means not yet. */
-static int look(struct call *call, const struct config *c, uint64_t round) {
+/* What a look has found. */
+struct waiting {
+  json_int_t reached; /* newest committed round, −1 when nothing is known */
   char why[MAX_CONFIG_WHY_BYTES];
+};
+
+/* No agent: what the database knows. */
+static void look_into_history(const struct config *c, struct waiting *w) {
+  char why[MAX_REASON_BYTES];
+  json_t *data = NULL, *row;
+  size_t i;
+  if (history_read(c, &(struct history_query){.last = 2}, &data, why))
+    return;
+  json_array_foreach(json_object_get(data, "rounds"), i, row) {
+    if (strcmp(json_string_value(json_object_get(row, "state")), "committed") == 0)
+      w->reached = json_integer_value(json_object_get(row, "round"));
+  }
+  json_decref(data);
+}
+
+/* One look; EXIT_TIMED_OUT means not yet. */
+static int look(struct call *call, const struct config *c, json_int_t round, struct waiting *w) {
   json_t *data = NULL;
-  enum err e = agent_ask(call, c->state_dir, json_pack("{s:s}", "ask", "status"), &data, why);
-  if (e == ERR_NOT_CONNECTED)
-    return judge_history(call, c, round, why);
+  enum err e = agent_ask(call, c->state_dir, json_pack("{s:s}", "ask", "status"), &data, w->why);
   if (e == ERR_TIMED_OUT || e == ERR_STOPPED)
     return EXIT_TIMED_OUT; /* busy, or still starting */
-  if (e)
-    return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", why);
-  json_int_t reached = json_integer_value(json_at(data, "job.round"));
+  if (e == ERR_NOT_CONNECTED)
+    look_into_history(c, w);
+  else if (e)
+    return exit_code_of(e);
   const char *word = json_string_value(json_object_get(data, "word"));
   bool has_ended = word && strcmp(word, "FINISHED") == 0;
+  if (data)
+    w->reached = json_integer_value(json_at(data, "job.round"));
   json_decref(data);
-  if (reached >= (json_int_t)round)
-    return answer_reached(call, reached);
-  return has_ended ? answer_error(call, EXIT_FAILED, err_name(ERR_FINISHED), NULL,
-                                  "the job ended with round %" JSON_INTEGER_FORMAT, reached)
-                   : EXIT_TIMED_OUT;
+  if (w->reached >= round)
+    return EXIT_DONE;
+  return e ? EXIT_UNREACHABLE : has_ended ? EXIT_FAILED : EXIT_TIMED_OUT;
 }
 
+static int answer_wait(struct call *call, int code, json_int_t round, const struct waiting *w) {
+  switch (code) {
+  case EXIT_DONE:
+    return answer(call, json_pack("{s:I}", "round", w->reached), view_wait);
+  case EXIT_FAILED:
+    return answer_error(call, code, err_name(ERR_FINISHED), NULL, "the job ended with round %" JSON_INTEGER_FORMAT,
+                        w->reached);
+  case EXIT_TIMED_OUT:
+    return answer_error(call, code, err_name(ERR_TIMED_OUT), NULL,
+                        "round %" JSON_INTEGER_FORMAT " was not committed in time", round);
+  default:
+    return answer_error(call, code, err_name(ERR_NOT_CONNECTED), "start it with `starling run`",
+                        "%s, and round %" JSON_INTEGER_FORMAT " is not committed", w->why, round);
+  }
+}
+
+/* With a time-out it outlasts an agent that has not started yet or starts again; without one no agent is an error. */
 int verb_rounds_wait(struct call *call) {
-  static const struct timespec pause = {.tv_nsec = 200 * 1000 * 1000};
+  static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+  const char *given = call->flags[FLAG_TIMEOUT];
   char why[MAX_REASON_BYTES];
   uint64_t round;
   double timeout = 1e18;
   struct config *c;
   if (scalar_integer(call->arguments[0], 1, INT64_MAX, &round, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "ROUND: %s", why);
-  if (call->flags[FLAG_TIMEOUT] && scalar_number(call->flags[FLAG_TIMEOUT], 0, 1e9, &timeout, why))
+  if (given && scalar_number(given, 0, 1e9, &timeout, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
-  int code;
+  struct waiting w = {.reached = -1};
   double end = now_s() + timeout;
-  while ((code = look(call, c, round)) == EXIT_TIMED_OUT && now_s() < end)
+  int code = look(call, c, (json_int_t)round, &w);
+  while ((code == EXIT_TIMED_OUT || (code == EXIT_UNREACHABLE && given)) && now_s() < end) {
     nanosleep(&pause, NULL);
+    code = look(call, c, (json_int_t)round, &w);
+  }
   config_free(c);
-  return code != EXIT_TIMED_OUT ? code
-                                : answer_error(call, code, err_name(ERR_TIMED_OUT), NULL,
-                                               "round %" PRIu64 " was not committed in %g s", round, timeout);
+  return answer_wait(call, code, (json_int_t)round, &w);
 }

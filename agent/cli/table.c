@@ -35,9 +35,9 @@ static void print_bytes(double bytes, FILE *out) {
 }
 
 static void print_duration(double seconds, FILE *out) {
-  uint64_t whole = seconds > 0 && seconds < 1e15 ? (uint64_t)seconds : 0;
+  uint64_t whole = seconds < 0 ? 0 : seconds < 1e15 ? (uint64_t)seconds : (uint64_t)1e15;
   if (seconds < 59.95)
-    fprintf(out, "%.1fs", seconds);
+    fprintf(out, seconds < 9.995 ? "%.2fs" : "%.1fs", seconds);
   else if (whole < 3600)
     fprintf(out, "%" PRIu64 "m%02" PRIu64 "s", whole / 60, whole % 60);
   else if (whole < 86400)
