@@ -62,6 +62,13 @@ void gate_remove(struct gate *g, struct gate_row *row) {
   *row = g->rows[--g->n_rows];
 }
 
+struct gate_row *gate_find_over(struct gate *g) {
+  for (size_t i = 0; i < g->n_rows; i++)
+    if (g->rows[i].is_over)
+      return &g->rows[i];
+  return NULL;
+}
+
 struct gate_row *gate_overdue(struct gate *g, uint64_t now_ms) {
   for (size_t i = 0; i < g->n_rows; i++)
     if (g->rows[i].close_at_ms <= now_ms) {

@@ -24,6 +24,7 @@ struct gate_row {
   int fd;
   uint64_t conn; /* CONN_NONE until it has sent something */
   bool is_admitted, has_session;
+  bool is_over;         /* ended; what it had sent before is still to be read */
   uint64_t close_at_ms; /* UINT64_MAX: not now */
   char address[GATE_ADDRESS_BYTES];
 };
@@ -49,6 +50,9 @@ void gate_kick(struct gate_row *row, uint64_t now_ms);
 
 /* Rows move: pointers to others become void. */
 void gate_remove(struct gate *g, struct gate_row *row);
+
+/* A row that has ended; NULL when there is none. */
+struct gate_row *gate_find_over(struct gate *g);
 
 /* A row whose time is over, once; NULL when there is none. */
 struct gate_row *gate_overdue(struct gate *g, uint64_t now_ms);

@@ -20,12 +20,13 @@ enum {
   MAX_LENT = 64,
   CLOSE_LINGER_MS = 200,
   SELF_TEST_MS = 2000,
+  NEVER_MS = 24 * 3600 * 1000,
   FDS_PER_SOCKET = 4,
 };
 
 static const char gate_domain[] = "starling", gate_address[] = "inproc://zeromq.zap.01";
 
-enum dial_step { DIAL_IDLE, DIAL_TRYING, DIAL_STANDS };
+enum dial_step { DIAL_IDLE, DIAL_TRYING, DIAL_STANDS, DIAL_OVER /* what was sent before is still to be read */ };
 
 /* One bound ROUTER or one DEALER, with the socket that tells of its connections. */
 struct port {
@@ -89,8 +90,8 @@ static void *socket_new(void *context, int type, const char *address) {
       {SOCKET_OPTION_ZAP_ENFORCE_DOMAIN, 1}, /* without an answer from the gate nobody enters */
   };
   const struct option of_dealer[] = {
-      {ZMQ_IMMEDIATE, 1},      /* nothing is queued for a connection that does not stand */
-      {ZMQ_RECONNECT_IVL, -1}, /* redialling is the node's */
+      {ZMQ_IMMEDIATE, 0},            /* 1 would drop what came just before the end; we send only while it stands */
+      {ZMQ_RECONNECT_IVL, NEVER_MS}, /* redialling is the node's; -1 would drop it too */
   };
   int64_t max_bytes = MAX_FRAME_BYTES; /* memory that somebody without a session can pin */
   void *s = zmq_socket(context, type);
@@ -232,7 +233,7 @@ static void on_router_event(struct zmq_link *l, uint16_t event, int32_t value) {
   } else if (event == ZMQ_EVENT_DISCONNECTED) {
     struct gate_row *row = gate_find_fd(&l->gate, value);
     if (row)
-      row_end(l, row);
+      row->is_over = true;
   }
 }
 
@@ -249,8 +250,9 @@ static void on_dealer_event(struct zmq_link *l, struct port *port, uint16_t even
       {ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL, DIAL_TRYING, DIAL_IDLE, DIAL_GARBLED},
       {ZMQ_EVENT_HANDSHAKE_FAILED_AUTH, DIAL_TRYING, DIAL_IDLE, DIAL_REFUSED},
       {ZMQ_EVENT_DISCONNECTED, DIAL_TRYING, DIAL_IDLE, DIAL_GARBLED},
-      {ZMQ_EVENT_DISCONNECTED, DIAL_STANDS, DIAL_IDLE, DIAL_LOST},
   };
+  if (event == ZMQ_EVENT_DISCONNECTED && port->step == DIAL_STANDS)
+    port->step = DIAL_OVER;
   for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++) {
     const struct outcome *o = &outcomes[i];
     if (o->event != event || o->in != port->step)
@@ -273,6 +275,17 @@ static void drain_monitors(struct zmq_link *l) {
         on_dealer_event(l, port, event);
     }
   }
+}
+
+/* Connections that have ended and been read to their end. */
+static void end_connections(struct zmq_link *l) {
+  for (struct gate_row *row; (row = gate_find_over(&l->gate));)
+    row_end(l, row);
+  for (size_t i = l->config.n_listen; i < l->n_ports; i++)
+    if (l->ports[i].step == DIAL_OVER) {
+      l->ports[i].step = DIAL_IDLE;
+      l->sink.on_dial(l->sink.context, i - l->config.n_listen, DIAL_LOST);
+    }
 }
 
 /* ---- the gate -------------------------------------------------------------------------------------------------------------- */
@@ -438,7 +451,7 @@ static void receive_port(struct zmq_link *l, struct port *port) {
   for (int i = 0; i < MAX_FRAMES_AT_ONCE && (n = parts_receive(port->socket, parts, 2)) > 0; i++) {
     if (is_router(l, port) && n >= 2)
       receive_accepted(l, port, parts, n);
-    else if (!is_router(l, port) && n == 1 && port->step == DIAL_STANDS)
+    else if (!is_router(l, port) && n == 1 && port->step >= DIAL_STANDS)
       l->sink.on_frame(l->sink.context, (size_t)(port - l->ports) - l->config.n_listen, port->address,
                        zmq_msg_data(&parts[0]), zmq_msg_size(&parts[0]));
     parts_close(parts, n, 2);
@@ -548,6 +561,7 @@ static void handle_all(struct zmq_link *l) {
   for (size_t i = 0; i < l->n_ports; i++)
     if (l->ports[i].socket)
       receive_port(l, &l->ports[i]);
+  end_connections(l);
   close_overdue(l);
 }
 
