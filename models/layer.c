@@ -62,16 +62,17 @@ static void dense_forward(const struct layer *l, const struct pass *p) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n_out, n_in, 1, p->in, n_in, p->w, n_in, 1, p->out, n_out);
 }
 
-static void dense_backward(const struct layer *l, const struct pass *p, const float *d_out, float *d_in, float momentum,
-                           float *g) {
+static void dense_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   blasint n = (blasint)p->n, n_in = (blasint)l->n_in, n_out = (blasint)l->n_out;
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n_out, n_in, n, 1, d_out, n_out, p->in, n_in, momentum, g, n_in);
-  if (d_in)
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n_in, n_out, 1, d_out, n_out, p->w, n_in, 0, d_in, n_in);
-  float *g_bias = g + (size_t)l->n_in * l->n_out;
-  cblas_sscal(n_out, momentum, g_bias, 1);
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n_out, n_in, n, 1, d->d_out, n_out, p->in, n_in, d->momentum,
+              d->g, n_in);
+  if (d->d_in)
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n_in, n_out, 1, d->d_out, n_out, p->w, n_in, 0, d->d_in,
+                n_in);
+  float *g_bias = d->g + (size_t)l->n_in * l->n_out;
+  cblas_sscal(n_out, d->momentum, g_bias, 1);
   for (size_t i = 0; i < p->n; i++)
-    cblas_saxpy(n_out, 1, d_out + i * l->n_out, 1, g_bias, 1);
+    cblas_saxpy(n_out, 1, d->d_out + i * l->n_out, 1, g_bias, 1);
 }
 
 static double dense_flops(const struct layer *l) {
@@ -111,13 +112,10 @@ static void relu_forward(const struct layer *l, const struct pass *p) {
     p->out[i] = p->in[i] < 0 ? 0 : p->in[i];
 }
 
-static void relu_backward(const struct layer *l, const struct pass *p, const float *d_out, float *d_in, float momentum,
-                          float *g) {
-  (void)momentum;
-  (void)g;
+static void relu_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   for (size_t i = 0; i < n_values(l, p); i++) {
-    float d = d_out[i]; /* loaded in any case, so that there is no branch */
-    d_in[i] = p->out[i] > 0 ? d : 0;
+    float d_out = d->d_out[i]; /* loaded in any case, so that there is no branch */
+    d->d_in[i] = p->out[i] > 0 ? d_out : 0;
   }
 }
 
@@ -127,12 +125,9 @@ static void tanh_forward(const struct layer *l, const struct pass *p) {
     p->out[i] = tanhf(p->in[i]);
 }
 
-static void tanh_backward(const struct layer *l, const struct pass *p, const float *d_out, float *d_in, float momentum,
-                          float *g) {
-  (void)momentum;
-  (void)g;
+static void tanh_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   for (size_t i = 0; i < n_values(l, p); i++)
-    d_in[i] = d_out[i] * (1 - p->out[i] * p->out[i]);
+    d->d_in[i] = d->d_out[i] * (1 - p->out[i] * p->out[i]);
 }
 
 /* y = 1/(1 + e^−x); ∂y/∂x = y(1 − y) */
@@ -141,12 +136,9 @@ static void sigmoid_forward(const struct layer *l, const struct pass *p) {
     p->out[i] = 1 / (1 + expf(-p->in[i]));
 }
 
-static void sigmoid_backward(const struct layer *l, const struct pass *p, const float *d_out, float *d_in,
-                             float momentum, float *g) {
-  (void)momentum;
-  (void)g;
+static void sigmoid_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   for (size_t i = 0; i < n_values(l, p); i++)
-    d_in[i] = d_out[i] * p->out[i] * (1 - p->out[i]);
+    d->d_in[i] = d->d_out[i] * p->out[i] * (1 - p->out[i]);
 }
 
 /* ---- dropout: in training y = kept · x with kept = 0 (with probability P) or 1/(1 − P) (Srivastava et al. 2014,
@@ -188,12 +180,9 @@ static void dropout_forward(const struct layer *l, const struct pass *p) {
   }
 }
 
-static void dropout_backward(const struct layer *l, const struct pass *p, const float *d_out, float *d_in,
-                             float momentum, float *g) {
-  (void)momentum;
-  (void)g;
+static void dropout_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   for (size_t i = 0; i < n_values(l, p); i++)
-    d_in[i] = d_out[i] * p->kept[i];
+    d->d_in[i] = d->d_out[i] * p->kept[i];
 }
 
 /* ---- the table */

@@ -39,6 +39,14 @@ struct pass {
   struct rng *rng; /* of dropout; NULL outside training */
 };
 
+/* Going backwards. */
+struct gradient {
+  const float *d_out; /* [n][n_out] ∂L/∂out */
+  float *d_in;        /* [n][n_in] ∂L/∂in, to be written; NULL: not wanted */
+  float momentum;
+  float *g; /* the layer's parameters: g ← momentum·g + ∂L/∂w */
+};
+
 struct layer_type {
   const char *word;     /* in the architecture line */
   const char *argument; /* what follows the word, in words for people; NULL: nothing */
@@ -60,9 +68,8 @@ struct layer_type {
 
   void (*forward)(const struct layer *l, const struct pass *pass);
 
-  /* From d_out = ∂L/∂out [n][n_out]: d_in = ∂L/∂in [n][n_in], unless NULL; g ← momentum·g + ∂L/∂w. */
-  void (*backward)(const struct layer *l, const struct pass *pass, const float *d_out, float *d_in, float momentum,
-                   float *g);
+  /* d_in is NULL only for types with parameters: nothing before them learns. */
+  void (*backward)(const struct layer *l, const struct pass *pass, const struct gradient *gradient);
 
   double (*flops)(const struct layer *l); /* floating-point operations of one sample, forwards */
 };

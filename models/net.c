@@ -120,9 +120,13 @@ void net_backward(struct net *net, const float *w, const float *d_z, double mome
   const struct arch *a = net->arch;
   const float *d_out = d_z;
   for (size_t i = a->n_layers; i-- > net->first_trained;) {
+    const struct layer *l = &a->layers[i];
     struct pass pass = pass_of(net, w, i, NULL);
-    float *d_in = i > net->first_trained ? net->delta[i % 2] : NULL;
-    a->layers[i].type->backward(&a->layers[i], &pass, d_out, d_in, (float)momentum, g + a->layers[i].offset);
-    d_out = d_in;
+    struct gradient gradient = {.d_out = d_out,
+                                .d_in = i > net->first_trained ? net->delta[i % 2] : NULL,
+                                .momentum = (float)momentum,
+                                .g = &g[l->offset]};
+    l->type->backward(l, &pass, &gradient);
+    d_out = gradient.d_in;
   }
 }

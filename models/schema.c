@@ -54,22 +54,22 @@ static enum err tensor_place(struct tensor *t, size_t *n_parameters) {
 }
 
 static int compare_names(const void *a, const void *b) {
-  const struct tensor *const *x = a, *const *y = b;
-  return strcmp((*x)->name, (*y)->name);
+  const char *const *x = a, *const *y = b;
+  return strcmp(*x, *y);
 }
 
 static enum err check_names_unique(const struct schema *s) {
-  const struct tensor **sorted = calloc(s->n_tensors, sizeof *sorted);
-  if (!sorted)
+  const char **names = calloc(s->n_tensors, sizeof *names);
+  if (!names)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < s->n_tensors; i++)
-    sorted[i] = &s->tensors[i];
-  qsort(sorted, s->n_tensors, sizeof *sorted, compare_names);
+    names[i] = s->tensors[i].name;
+  qsort(names, s->n_tensors, sizeof *names, compare_names);
   enum err e = ERR_OK;
   for (size_t i = 1; i < s->n_tensors && !e; i++)
-    if (compare_names(&sorted[i - 1], &sorted[i]) == 0)
+    if (strcmp(names[i - 1], names[i]) == 0)
       e = ERR_EXISTS;
-  free(sorted);
+  free(names);
   return e;
 }
 

@@ -32,10 +32,11 @@ enum err train_config_check(const struct train_config *c) {
 
 double sgd_rate(const struct train_config *c, uint64_t round) {
   const double pi = 3.14159265358979323846;
-  uint64_t done = round > 0 ? round - 1 : 0;
+  uint64_t done = round > 0 ? round - 1 : 0, drops;
   switch (c->schedule) {
   case SCHEDULE_STEP:
-    return c->learning_rate * pow(c->step_factor, (double)(done / c->step_rounds));
+    drops = done / c->step_rounds;
+    return c->learning_rate * pow(c->step_factor, (double)drops);
   case SCHEDULE_COSINE:
     if (done >= c->total_rounds)
       return 0;

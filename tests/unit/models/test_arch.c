@@ -152,8 +152,11 @@ START_TEST(noise_is_survived) {
   for (int round = 0; round < 20000; round++) {
     char text[64], why[MAX_REASON_BYTES] = "";
     size_t n = rng_below(&rng, sizeof text);
-    for (size_t i = 0; i < n; i++)
-      text[i] = rng_below(&rng, 20) ? alphabet[rng_below(&rng, sizeof alphabet - 1)] : (char)rng_below(&rng, 256);
+    for (size_t i = 0; i < n; i++) {
+      text[i] = (char)rng_below(&rng, 256);
+      if (rng_below(&rng, 20))
+        text[i] = alphabet[rng_below(&rng, sizeof alphabet - 1)];
+    }
     text[n] = 0;
     struct arch *a = NULL;
     if (arch_parse(text, &c, &a, why))

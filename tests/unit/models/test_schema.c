@@ -74,12 +74,11 @@ START_TEST(long_text_is_cut_at_a_line) {
   ck_assert_uint_gt(n, sizeof text - 100);
   for (size_t i = 0; i < n; i++)
     lines += text[i] == '\n';
-  unsigned more;
   const char *last = text + n - 1;
   while (last[-1] != '\n')
     last--;
-  ck_assert_int_eq(sscanf(last, "and %u more", &more), 1);
-  ck_assert_uint_eq(lines - 1 + more, MAX_TENSORS + 1);
+  ck_assert_mem_eq(last, "and ", 4);
+  ck_assert_uint_eq(lines - 1 + strtoul(last + 4, NULL, 10), MAX_TENSORS + 1);
   schema_free(s);
 }
 END_TEST
