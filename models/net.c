@@ -122,10 +122,9 @@ void net_backward(struct net *net, const float *w, const float *d_z, double mome
   for (size_t i = a->n_layers; i-- > net->first_trained;) {
     const struct layer *l = &a->layers[i];
     struct pass pass = pass_of(net, w, i, NULL);
-    struct gradient gradient = {.d_out = d_out,
-                                .d_in = i > net->first_trained ? net->delta[i % 2] : NULL,
-                                .momentum = (float)momentum,
-                                .g = &g[l->offset]};
+    struct gradient gradient = {.d_out = d_out, .momentum = (float)momentum};
+    gradient.d_in = i > net->first_trained ? net->delta[i % 2] : NULL;
+    gradient.g = g + l->offset;
     l->type->backward(l, &pass, &gradient);
     d_out = gradient.d_in;
   }
