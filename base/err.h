@@ -3,7 +3,8 @@
  * Every fallible function of every room returns `enum err`; 0 is ERR_OK. The second list holds the reasons for which
  * something that another party sent is dropped or a peer is shown as not taking part: they stand last and without gaps,
  * so `err_drop_index` is the index of their counter in `status`, `peer list` and the rounds table. A name is stable:
- * scripts, JSON and database rows use it. */
+ * scripts, JSON and database rows use it. So is the place in the second list: it is the reason's code on the wire, and new
+ * reasons are appended. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
