@@ -200,7 +200,8 @@ class Site:
         return {peer["name"]: peer for peer in self.ask("peer", "list")["peers"]}
 
     def rounds(self):
-        return self.ask("rounds", "list", "--last", 1000)["rounds"]
+        """The last 100: a running agent's answer is bounded."""
+        return self.ask("rounds", "list", "--last", 100)["rounds"]
 
     def committed(self):
         return [row for row in self.rounds() if row["state"] == "committed"]
@@ -214,8 +215,8 @@ class Site:
         """The hash of every committed model by label."""
         return {row["label"]: row["model"] for row in self.committed()}
 
-    def phase(self):
-        """The job's phase as the control socket tells it, for those who cannot wait for a process to start."""
+    def job(self):
+        """The job of `status` straight from the control socket, for those who cannot wait for a process to start."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(2)
             control.connect(str(self.state / "control.sock"))
@@ -226,7 +227,7 @@ class Site:
                 if not piece:
                     raise ConnectionError("the agent ended")
                 line += piece
-        return json.loads(line)["data"]["job"]["phase"]
+        return json.loads(line)["data"]["job"]
 
     @property
     def log(self):
@@ -347,6 +348,15 @@ class Swarm:
         end = time.monotonic() + timeout
         for name in names or self.names:
             self[name].wait_finished(max(0, end - time.monotonic()))
+
+    def run_on(self, n, timeout):
+        """Until every agent has committed n rounds more than any has now; the number of that round."""
+        for site in self:
+            site.wait_answers()
+        last = max(site.status()["job"]["round"] for site in self) + n
+        for site in self:
+            site.wait_round(last, timeout)
+        return last
 
     def remove_states(self):
         for site in self:

@@ -35,10 +35,14 @@ int main(int argc, char **argv) {
     fprintf(stderr, "other_version: %s\n", why);
     return 1;
   }
+  const struct gossip_job_config job = {.schema_text = "", .contract_text = ""};
   struct gossip_config config = {.identity = identity,
                                  .boot_epoch = 1,
                                  .peers = &peer,
                                  .n_peers = 1,
+                                 .jobs = &job,
+                                 .n_jobs = 1,
+                                 .payload_max_bytes = 1 << 20,
                                  .version_min = 99,
                                  .version_max = 99,
                                  .now_ms = now_ms};

@@ -22,24 +22,19 @@ def n_kills():
     return 4 if options.small else 200 if options.long else 40
 
 
-def count():
-    """The last round: far enough that the kills are over by then."""
-    return 6 * n_kills() + 20
-
-
 # Softmax regression is convex and 40 passes a round bring it to its optimum, so that a difference of half a point at the
 # end is a lost contribution, not noise. 4000 test points: one is 0.025 points.
 def crash_swarm():
     names = "abc" if options.small else "abcd"
     return Swarm(names, ring(names), rows=2000, test_rows=4000,
-                 job={"count": count(), "model": "dense classes",
+                 job={"model": "dense classes",
                       "train": {"epochs": 40, "batch": 32, "learning_rate": 0.01}},
                  site={"round": {"deadline_min_s": 0.5, "deadline_max_s": DEADLINE_S}})
 
 
-def accuracy(swarm):
-    """Mean over the agents of the last round's, in percent."""
-    return 100 * sum(site.committed()[-1]["global"] for site in swarm) / len(swarm.names)
+def accuracy(swarm, number):
+    """Mean over the agents after that round, in percent."""
+    return 100 * sum(site.round(number)["global"] for site in swarm) / len(swarm.names)
 
 
 class Ledger:
@@ -79,8 +74,9 @@ class Ledger:
             for name, number, lag, epoch, sequence in rows:
                 said = by_key[names[name]].get(sequence)
                 self.test.assertIsNotNone(said, f"{site.name} merged {name}'s {sequence}, which it never published")
-                self.test.assertEqual((said[0], said[1]), (epoch, number - lag),
-                                      f"{site.name} merged {name}'s {sequence} in round {number} with lag {lag}")
+                # A full copy may be ahead of the round; what lags beyond the bound counts as the bound.
+                self.test.assertTrue(said[0] == epoch and max(0, number - said[1]) >= lag,
+                                     f"{site.name} merged {name}'s {sequence} in round {number}, lag {lag}: {said}")
                 n_merged += 1
         self.test.assertGreater(n_merged, 0)
 
@@ -98,11 +94,13 @@ def boots(log):
 
 
 def phase_of(site):
-    """As the agent says it, or why it does not."""
+    """As the agent says it; a commit runs beside the training of the next round."""
     try:
-        return site.phase()
+        job = site.job()
     except OSError:
         return "starting"
+    is_committing = job["phase"] == "training" and job["round_in_work"] > job["round"] + 1
+    return "committing" if is_committing else job["phase"]
 
 
 def kill_at(site, aim, rng):
@@ -125,14 +123,6 @@ class Crash(unittest.TestCase):
         rng, ledger, phases = random.Random("crash"), Ledger(self), collections.Counter()
         with crash_swarm() as swarm:
             swarm.start()
-            swarm.wait_finished(300)
-            undisturbed = accuracy(swarm)
-            swarm.stop()
-            swarm.remove_states()
-            for site in swarm:
-                site.log_file.unlink()
-
-            swarm.start()
             for site in swarm:
                 site.wait_round(1, 30)
             expected = collections.defaultdict(list)  # site -> labels that it must resume with
@@ -143,18 +133,23 @@ class Crash(unittest.TestCase):
                 expected[site.name].append(ledger.committed(site))
                 time.sleep(rng.choice([0, 0, rng.uniform(0, 1)]))  # some come back at once, some later
                 site.start()
-            self.assertLess(max(swarm["a"].committed(), key=lambda row: row["round"])["round"], count(),
-                            "the job ended before the last kill")
-            swarm.wait_finished(300)
+            last = swarm.run_on(20, timeout=60)
             self.check_peers(swarm)
             swarm.stop()
             for site in swarm:
                 ledger.look(site)
                 self.check_boots(site, expected[site.name])
             ledger.check_payloads(swarm)
-            print(f"{n_kills()} kills {dict(phases)}, accuracy {accuracy(swarm):.2f} % and {undisturbed:.2f} %"
-                  " undisturbed", end=" ", flush=True)
-            self.assertLess(abs(accuracy(swarm) - undisturbed), 0.5)
+            disturbed = accuracy(swarm, last)
+
+            swarm.remove_states()
+            swarm.start()
+            for site in swarm:
+                site.wait_round(last, 300)
+            undisturbed = accuracy(swarm, last)
+            print(f"{n_kills()} kills {dict(phases)} in {last} rounds, accuracy {disturbed:.2f} %,"
+                  f" {undisturbed:.2f} % undisturbed", end=" ", flush=True)
+            self.assertLess(abs(disturbed - undisturbed), 0.5)
             if not options.small:
                 self.assertEqual(set(AIMS) - {"start", "any"} - set(phases), set(), "phases never hit")
 
