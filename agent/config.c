@@ -63,14 +63,6 @@ __attribute__((format(printf, 2, 3))) static enum err warn(struct config *c, con
   return ERR_OK;
 }
 
-void config_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
-  const char *slash = strrchr(path, '/');
-  if (slash)
-    snprintf(out_folder, MAX_PATH_BYTES, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-  else
-    snprintf(out_folder, MAX_PATH_BYTES, ".");
-}
-
 /* Half a sentence for a file that cannot be read. */
 static const char *file_remedy(enum err e) {
   switch (e) {
@@ -170,11 +162,12 @@ static enum err read_peer(const char *file, const struct tree *map, struct peer_
   return ERR_OK;
 }
 
-enum err config_read_peer(const char *path, struct peer_config *out_peer, char out_why[MAX_CONFIG_WHY_BYTES]) {
+/* One file of conf.d. */
+static enum err read_peer_file(const char *path, struct peer_config *out_peer, char *why) {
   struct tree *map = NULL;
-  enum err e = read_tree(path, &map, out_why);
+  enum err e = read_tree(path, &map, why);
   if (!e)
-    e = read_peer(path, map, out_peer, out_why);
+    e = read_peer(path, map, out_peer, why);
   tree_free(map);
   return e;
 }
@@ -225,7 +218,7 @@ static enum err read_peer_folder(struct loader *l) {
     if (!e)
       e = path_join(folder, entries[i]->d_name, path);
     if (!e)
-      e = config_read_peer(path, &peer, l->why);
+      e = read_peer_file(path, &peer, l->why);
     if (!e)
       e = add_peer(l->c, &peer, l->why);
     free(entries[i]);
@@ -544,7 +537,7 @@ enum err config_load(const char *path, const char *const *environment, struct co
   enum err e = c && l ? ERR_OK : no_memory(out_why);
   if (!e) {
     snprintf(c->path, sizeof c->path, "%s", path);
-    config_folder(path, l->folder);
+    path_folder(path, l->folder);
     l->c = c;
     l->environment = environment;
     l->why = out_why;

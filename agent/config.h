@@ -112,10 +112,4 @@ void config_free(struct config *c);
 MUST_USE enum err config_check_key(const struct config *c, const struct identity_key *own,
                                    char out_why[MAX_CONFIG_WHY_BYTES]);
 
-/* Reads one peer's file, as conf.d holds them. */
-MUST_USE enum err config_read_peer(const char *path, struct peer_config *out_peer, char out_why[MAX_CONFIG_WHY_BYTES]);
-
-/* The folder of the site file, where conf.d is; "." for none. */
-void config_folder(const char *path, char out_folder[MAX_PATH_BYTES]);
-
 #endif

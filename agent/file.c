@@ -2,15 +2,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/limits.h"
+void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
+  const char *slash = strrchr(path, '/');
+  if (slash)
+    snprintf(out_folder, MAX_PATH_BYTES, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+  else
+    snprintf(out_folder, MAX_PATH_BYTES, ".");
+}
+
+enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]) {
+  bool stays = path[0] == '/' || folder[0] == '\0';
+  int n = snprintf(out_path, MAX_PATH_BYTES, "%s%s%s", stays ? "" : folder, stays ? "" : "/", path);
+  return n < MAX_PATH_BYTES ? ERR_OK : ERR_LIMIT;
+}
 
 static enum err read_all(int fd, size_t max_bytes, char *bytes, size_t *out_n_bytes) {
   size_t n = 0;
@@ -55,9 +66,9 @@ enum err file_read(const char *path, size_t max_bytes, char **out_bytes, size_t 
 }
 
 static enum err folder_sync(const char *path) {
-  char copy[MAX_PATH_BYTES];
-  snprintf(copy, sizeof copy, "%s", path);
-  int fd = open(dirname(copy), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  char folder[MAX_PATH_BYTES];
+  path_folder(path, folder);
+  int fd = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   if (fd < 0)
     return err_from_errno(errno);
   enum err e = fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);

@@ -1,10 +1,17 @@
-/* Small files that people write, whole. Any thread. */
+/* Paths, and small files that people write, whole. Any thread. */
 #ifndef AGENT_FILE_H
 #define AGENT_FILE_H
 
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/limits.h"
+
+/* The folder that a file lies in; "." when the path has none. */
+void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]);
+
+/* Joins a path to a folder; an absolute one stays, and "" is no folder. ERR_LIMIT. */
+MUST_USE enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]);
 
 /* Reads a regular file of at most max_bytes (links are followed); NUL-terminated, the caller frees. Never blocks on a
  * FIFO. ERR_NOT_FOUND, ERR_PERMISSION, ERR_UNSUPPORTED (no regular file), ERR_LIMIT, ERR_NO_MEMORY, ERR_IO. */

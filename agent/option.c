@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/config.h"
+#include "agent/file.h"
 #include "agent/scalar.h"
 #include "base/must.h"
 #include "crypto/key_text.h"
@@ -209,12 +210,6 @@ static enum err read_address(struct option_reader *r, const struct option *o, co
     return option_fail(r, o, e, NULL, "%s", why);
   snprintf(field_of(o, base), MAX_ADDRESS_BYTES, "%s", value->text);
   return ERR_OK;
-}
-
-enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]) {
-  bool stays = path[0] == '/' || folder[0] == '\0';
-  int n = snprintf(out_path, MAX_PATH_BYTES, "%s%s%s", stays ? "" : folder, stays ? "" : "/", path);
-  return n < MAX_PATH_BYTES ? ERR_OK : ERR_LIMIT;
 }
 
 static enum err read_path(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {

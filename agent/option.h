@@ -108,7 +108,4 @@ __attribute__((format(printf, 5, 6))) MUST_USE enum err option_fail(struct optio
 /* Writes the option's value in effect as it would stand in the file. */
 void option_write(const struct option_reader *r, const struct option *o, FILE *out);
 
-/* Joins a path to a folder; an absolute one stays. ERR_LIMIT. */
-MUST_USE enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]);
-
 #endif

@@ -5,6 +5,7 @@
 #include "agent/cli/answer.h"
 #include "agent/cli/key_make.h"
 #include "agent/cli/verbs.h"
+#include "agent/file.h"
 #include "agent/key.h"
 #include "crypto/key_text.h"
 
@@ -48,7 +49,7 @@ static int answer_key(struct call *call, const struct identity_key *key, const c
 /* The file named, else agent.key beside the site file. */
 static enum err new_path(const struct call *call, char out_path[MAX_PATH_BYTES]) {
   char folder[MAX_PATH_BYTES];
-  config_folder(call->site_path, folder);
+  path_folder(call->site_path, folder);
   return call->n_arguments ? path_join("", call->arguments[0], out_path) : path_join(folder, "agent.key", out_path);
 }
 

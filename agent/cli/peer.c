@@ -104,7 +104,7 @@ static enum err compare(const struct config *c, const struct peer_config *peer, 
 static enum err write_file(const struct peer_config *peer, const char *site_path, char out_path[MAX_PATH_BYTES]) {
   char folder[MAX_PATH_BYTES], site_folder[MAX_PATH_BYTES], name[MAX_NAME_BYTES + 8], key[KEY_TEXT_BYTES];
   char text[2 * MAX_ADDRESS_BYTES];
-  config_folder(site_path, site_folder);
+  path_folder(site_path, site_folder);
   key_text_write(&peer->key, key);
   snprintf(name, sizeof name, "%s.yaml", peer->name);
   snprintf(text, sizeof text, "name: %s\nkey: %s\n%s%s%s", peer->name, key, peer->address[0] ? "address: \"" : "",

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/cli/cli.h"
+#include "crypto/random.h"
 
 struct cli_capture {
   int code;
@@ -31,6 +32,7 @@ static inline void cli_capture_run(struct cli_capture *c, const char *const *arg
     ck_assert_int_lt(argc, 15);
     all[argc] = argv[argc - 1];
   }
+  ck_assert_int_eq(random_open(), ERR_OK); /* as main does */
   FILE *out = tmpfile(), *err = tmpfile();
   ck_assert(out && err);
   fflush(stdout);

@@ -29,6 +29,7 @@ struct site_folder {
 static inline struct identity_key test_key(int n) {
   uint8_t seed[IDENTITY_SEED_BYTES] = {(uint8_t)n};
   struct identity *id;
+  ck_assert_int_eq(random_open(), ERR_OK);
   ck_assert_int_eq(identity_from_seed(seed, &id), ERR_OK);
   struct identity_key key = *identity_public(id);
   identity_free(id);
@@ -62,7 +63,6 @@ static inline void site_folder_make(const struct site_folder *f, const char *nam
 
 static inline struct site_folder site_folder_new(const char *site, const char *job) {
   struct site_folder f;
-  ck_assert_int_eq(random_open(), ERR_OK);
   snprintf(f.path, sizeof f.path, "/tmp/starling-test-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(f.path));
   snprintf(f.site, sizeof f.site, "%s/site.yaml", f.path);
