@@ -289,7 +289,7 @@ void learner_published(struct learner *l) {
 
 /* ---- copies of peers, merging */
 
-static float *copy_of(struct learner *l, size_t copy) {
+static float *copy_of(const struct learner *l, size_t copy) {
   MUST(copy < l->config.n_copies);
   return l->copies[copy];
 }
@@ -300,6 +300,14 @@ enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, 
 
 enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes, size_t n_bytes) {
   return codec_add(codec, bytes, n_bytes, copy_of(l, copy), l->n);
+}
+
+size_t learner_copy_bytes(const struct learner *l) {
+  return codec_bound(CODEC_F32, l->n);
+}
+
+void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes) {
+  codec_write_values(copy_of(l, copy), l->n, out_bytes);
 }
 
 static struct merge_term bounded_term(struct learner *l, struct contribution *c, double bound) {

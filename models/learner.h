@@ -89,6 +89,10 @@ MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t
 MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes,
                                    size_t n_bytes);
 
+/* Peer's copy as learner_copy_bytes (4·P), the bits whose Merkle root its sender states from time to time. */
+size_t learner_copy_bytes(const struct learner *l);
+void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes);
+
 /* One peer's share in a merge, in the order in which they are to be added (ascending public key). */
 struct contribution {
   size_t copy;

@@ -254,7 +254,7 @@ static enum err keep_half(struct trainer *t, struct trainer_result *result) {
   if (e != ERR_OK)
     return e;
   result->copy_offset = learner_half_copy_offset(t->learner);
-  result->n_copy = codec_bound(CODEC_F32, schema_parameters(t->config.schema));
+  result->n_copy = learner_copy_bytes(t->learner);
   merkle_root(&digest_blake2b, result->half.bytes + result->copy_offset, result->n_copy, &result->copy_root);
   return ERR_OK;
 }
@@ -281,6 +281,21 @@ static const enum codec codec_of_encoding[N_ENCODINGS] = {
     [ENCODING_F16] = CODEC_F16,
 };
 
+/* Where the sender states the root of its public copy, ours has the same bits or is broken: a full copy heals it. */
+static enum err copy_check(const struct learner *l, size_t copy, const struct digest *stated) {
+  if (digest_is_zero(stated))
+    return ERR_OK;
+  size_t n_bytes = learner_copy_bytes(l);
+  uint8_t *bytes = malloc(n_bytes);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  struct digest root;
+  learner_copy_write(l, copy, bytes);
+  merkle_root(&digest_blake2b, bytes, n_bytes, &root);
+  free(bytes);
+  return digest_equal(&root, stated) ? ERR_OK : ERR_CHAIN;
+}
+
 /* Root first, so that nothing is decoded that its origin did not sign. */
 static enum err link_apply(struct learner *l, size_t copy, const struct link_in *link) {
   const struct manifest *m = &link->manifest;
@@ -295,7 +310,8 @@ static enum err link_apply(struct learner *l, size_t copy, const struct link_in 
     return ERR_ROOT;
   if (m->kind == MANIFEST_FULL)
     return learner_copy_set(l, copy, link->payload, m->n_payload);
-  return learner_copy_add(l, copy, codec_of_encoding[m->encoding], link->payload, m->n_payload);
+  enum err e = learner_copy_add(l, copy, codec_of_encoding[m->encoding], link->payload, m->n_payload);
+  return e == ERR_OK ? copy_check(l, copy, &m->copy_root) : e;
 }
 
 /* The first link that fails ends the peer's; its copy then stands where the link before it left it. */

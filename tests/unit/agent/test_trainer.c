@@ -444,6 +444,7 @@ START_TEST(a_copy_made_of_links_equals_the_senders) {
     trainer_result_free(last);
     last = train(&sender, round, round == 1);
     add_link(&job->peers[0], link_from(last, round == 1));
+    job->peers[0].links[round - 1].manifest.copy_root = last->copy_root;
     trainer_result_free(merge_nothing(&sender, round));
   }
   struct trainer_result *adopted = run(&receiver, job);
@@ -509,6 +510,11 @@ static void spoil_encoding(struct merge_peer *p) {
   add_link(p, link_of(MANIFEST_FULL, ENCODING_F16, (uint8_t[54]){0}, 54));
 }
 
+static void spoil_copy_root(struct merge_peer *p) {
+  add_link(p, link_of(MANIFEST_DIFFERENCE, ENCODING_F16, (uint8_t[54]){0}, 54));
+  p->links[1].manifest.copy_root.bytes[0] = 1;
+}
+
 START_TEST(a_bad_link_refuses_its_peer_and_no_other) {
   static const struct {
     void (*spoil)(struct merge_peer *p);
@@ -517,7 +523,7 @@ START_TEST(a_bad_link_refuses_its_peer_and_no_other) {
   } cases[] = {
       {spoil_with_nan, ERR_NON_FINITE, 1}, {spoil_full_with_infinity, ERR_NON_FINITE, 0},
       {spoil_root, ERR_ROOT, 1},           {spoil_length, ERR_LENGTH, 1},
-      {spoil_encoding, ERR_ENCODING, 1},
+      {spoil_encoding, ERR_ENCODING, 1},   {spoil_copy_root, ERR_CHAIN, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct site receiver;
