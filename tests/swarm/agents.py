@@ -16,9 +16,9 @@ import argparse
 import copy
 import ctypes
 import json
-import os
 import pathlib
 import random
+import resource
 import signal
 import socket
 import sqlite3
@@ -120,11 +120,14 @@ class Answer:
         return f"{self.command}: exit {self.code}\n{self.out}{self.err}"
 
 
-def starling(*arguments, cwd=None, timeout=30, environment=None):
-    """Runs the program to its end."""
+def starling(*arguments, cwd=None, timeout=30, limit_bytes=None):
+    """Runs the program to its end, in a bounded address space if asked."""
     command = [options.starling, *map(str, arguments)]
+
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
     done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, errors="replace", timeout=timeout, env={**os.environ, **(environment or {})})
+                          text=True, errors="replace", timeout=timeout, preexec_fn=bound if limit_bytes else None)
     return Answer(["starling", *arguments], done)
 
 
