@@ -155,10 +155,10 @@ class Site:
 
     # -- its process --
 
-    def start(self):
+    def start(self, *flags):
         assert not self.is_running, f"{self.name} runs already"
         with open(self.log_file, "ab") as log:
-            self.process = subprocess.Popen([options.starling, "run", "-C", self.file], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([options.starling, "run", *flags, "-C", self.file], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, preexec_fn=die_with_parent)
         return self
 

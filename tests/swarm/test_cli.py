@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+"""The command line: every verb in its three formats, and the documented exit codes."""
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+from agents import CLASSES, Swarm, main, options, ring, starling, wait_for
+
+# Verbs that a running agent or its database answers, and what their data have.
+SHOWN = {
+    ("status",): {"name", "word", "why", "job", "peers", "strangers", "boot_epoch"},
+    ("health",): {"healthy", "word", "why"},
+    ("peer", "list"): {"peers", "strangers"},
+    ("rounds", "list"): {"rounds"},
+    ("rounds", "show", "3"): {"label", "outcome", "model", "peers"},
+    ("rounds", "wait", "3"): {"round"},
+    ("eval", "--set", "global"): {"accuracy", "loss", "classes"},
+    ("key", "show"): {"key", "short", "key_file"},
+    ("config", "check"): {"parameters", "memory_bytes", "disk_bytes", "round_bytes"},
+    ("config", "show"): {"values"},
+    ("config", "keys"): {"keys"},
+    ("version",): {"version"},
+}
+
+
+class Cli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.swarm = Swarm("abc", ring("abc"), job={"count": 4})
+        cls.enterClassContext(cls.swarm)
+        cls.swarm.start()
+        cls.swarm.wait_finished(60)
+        cls.a = cls.swarm["a"]
+
+    def check_formats(self, words, keys):
+        envelope = self.a.cli(*words, "--format", "json")
+        self.assertEqual(envelope.code, 0, envelope)
+        self.assertEqual({"schema", "ok", "data", "warnings"}, set(envelope.json))
+        self.assertEqual((envelope.json["schema"], envelope.json["ok"]), (1, True))
+        self.assertTrue(keys <= set(envelope.data), f"{keys - set(envelope.data)} missing in {envelope}")
+        table, tsv = self.a.cli(*words), self.a.cli(*words, "--format", "tsv")
+        self.assertEqual((table.code, tsv.code), (0, 0), f"{table}{tsv}")
+        self.assertTrue(table.out.strip() and tsv.out.strip())
+        self.assertEqual(envelope.err + table.err + tsv.err, "")
+        widths = {line.count("\t") for line in tsv.out.splitlines()}
+        self.assertEqual(len(widths), 1, tsv)
+
+    def test_every_verb_in_every_format(self):
+        for words, keys in SHOWN.items():
+            with self.subTest(" ".join(words)):
+                self.check_formats(words, keys)
+
+    def test_tables_are_for_people(self):
+        self.assertIn("FINISHED", self.a.cli("status").out)
+        rounds = self.a.cli("rounds", "list").out.splitlines()
+        self.assertEqual(len(rounds), 5)
+        self.assertIn("OUTCOME", rounds[0])
+        self.assertTrue(all("merged" in line for line in rounds[1:]))
+        shown = self.a.cli("rounds", "show", "2").out
+        self.assertIn("REASON", shown)
+        self.assertIn(self.swarm["b"].key, shown)
+        for name in CLASSES:
+            self.assertIn(name, self.a.cli("eval", "--set", "global").out)
+
+    def test_eval_is_what_the_agent_measured(self):
+        self.assertAlmostEqual(self.a.ask("eval", "--set", "global")["accuracy"], self.a.committed()[-1]["global"])
+        self.assertAlmostEqual(self.a.ask("eval")["accuracy"], self.a.committed()[-1]["local"])
+
+    def test_rounds_wait(self):
+        late = self.a.cli("rounds", "wait", 4, "--timeout", 0)
+        self.assertEqual((late.code, late.out.strip()), (0, "4"))
+        beyond = self.a.cli("rounds", "wait", 5, "--timeout", 5)
+        self.assertEqual(beyond.code, 1, beyond)  # the job ended before
+        with Swarm("d", []) as swarm:
+            d = swarm.start()["d"]
+            d.wait_round(1, 20)
+            begin = time.monotonic()
+            answer = d.cli("rounds", "wait", 10**9, "--timeout", 0.5, "--format", "json")
+            self.assertEqual(answer.code, 3, answer)
+            self.assertEqual(answer.json["error"]["code"], "timed-out")
+            self.assertLess(time.monotonic() - begin, 5)
+
+    def test_exit_codes_of_use(self):
+        for words in (["stats"], ["status", "--fromat", "json"], ["status", "--format", "xml"], ["rounds"],
+                      ["rounds", "show"], ["rounds", "show", "x"], ["rounds", "list", "--last", "0"], ["peer", "add"],
+                      ["rounds", "wait", "1", "--timeout", "5s"], ["status", "now"], ["eval", "--set", "all"]):
+            with self.subTest(" ".join(words)):
+                answer = self.a.cli(*words)
+                self.assertEqual(answer.code, 4, answer)
+                self.assertEqual(answer.out, "")
+                self.assertEqual(len(answer.err.strip().splitlines()), 1)
+        near = self.a.cli("stats")
+        self.assertIn("starling status", near.err)
+        self.assertEqual(self.a.cli("rounds", "show", 99).code, 1)
+
+    def test_an_error_in_json(self):
+        answer = self.a.cli("rounds", "show", 99, "--format", "json")
+        self.assertEqual({"schema", "ok", "error", "warnings"}, set(answer.json))
+        self.assertIs(answer.json["ok"], False)
+        self.assertTrue({"code", "message"} <= set(answer.json["error"]))
+
+    def test_without_an_agent(self):
+        with Swarm("d", [], job={"count": 2}, site={"when_done": "exit"}) as swarm:
+            d = swarm["d"]
+            for words in (["status"], ["peer", "list"], ["health"], ["rounds", "list"], ["rounds", "show", "1"],
+                          ["rounds", "wait", "1"]):
+                self.assertEqual(d.cli(*words).code, 2, words)
+            d.start()
+            self.assertEqual(d.wait_ended(20), 0)
+            self.assertEqual(d.cli("status").code, 2)
+            self.assertIn("starling run", json.loads(d.cli("status", "--format", "json").out)["error"]["hint"])
+            self.assertEqual([row["label"] for row in d.rounds()], ["1", "2"])  # the database answers
+            self.assertEqual(d.round(2)["outcome"], "merged")
+            self.assertEqual(d.cli("rounds", "wait", 2).code, 0)
+            self.assertEqual(d.cli("rounds", "wait", 3, "--timeout", 1).code, 2)
+            self.assertEqual(d.cli("rounds", "show", 3).code, 1)
+            self.assertEqual(d.cli("eval").code, 0)
+
+    def test_the_same_rows_with_and_without_the_agent(self):
+        with Swarm("d", [], job={"count": 2}) as swarm:
+            d = swarm.start()["d"]
+            d.wait_finished(20)
+            with_agent = d.rounds(), d.round(2)
+            d.stop()
+            self.assertEqual((d.rounds(), d.round(2)), with_agent)
+
+    def test_watch(self):
+        """It shows the status again and again until the agent is gone."""
+        with Swarm("d", []) as swarm:
+            d = swarm.start()["d"]
+            d.wait_answers()
+            with subprocess.Popen([options.starling, "status", "--watch", "0.1", "--format", "tsv", "-C", d.file],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+                lines = [watch.stdout.readline() for _ in range(3)]
+                d.stop()
+                self.assertEqual(watch.wait(10), 2)
+            self.assertTrue(all(line.startswith("d\t") for line in lines))
+
+    def test_health(self):
+        self.assertEqual(self.a.cli("health").code, 0)
+        self.assertTrue(self.a.ask("health")["healthy"])
+
+
+class FirstSteps(unittest.TestCase):
+    def test_init_check_run(self):
+        """What a person does: init, edit, check, run."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name) / "site"
+            made = starling("init", folder, "--name", "mec-07", "--swarm", "k3vz-7qd2", "--format", "json").data
+            self.assertEqual(made["swarm"], "k3vz-7qd2")
+            site = folder / "site.yaml"
+            again = starling("init", folder)
+            self.assertEqual(again.code, 1, again)
+            check = starling("config", "check", "-C", site)
+            self.assertEqual(check.code, 4, check)  # the example's data are not there
+            self.assertIn("/data/parts.csv", check.err)
+            rows = "\n".join(f"{i}.5,{20 + i % 3},{100 - i},{['ok', 'scratch', 'dent'][i % 3]}" for i in range(60))
+            (folder / "parts.csv").write_text("force_N,temp_C,speed_mm_s,verdict\n" + rows + "\n")
+            text = site.read_text().replace("/data/parts.csv", "parts.csv").replace("tcp://[::]:7411", f"ipc://{folder}/sock")
+            site.write_text(text)
+            job = folder / "example.job.yaml"
+            job.write_text(job.read_text() + "count: 2\n")
+            check = starling("config", "check", "-C", site)
+            self.assertEqual(check.code, 0, check)
+            run = starling("run", "-C", site, cwd=folder)
+            self.assertEqual(run.code, 0, run)
+            self.assertEqual(starling("key", "show", "-C", site).out.strip(), made["key"])
+
+    def test_peer_add(self):
+        with Swarm("ab", [], job={"count": 3}, site={"round": {"min_peers": 1}}) as swarm:
+            a, b = swarm["a"], swarm["b"]
+            self.assertTrue(a.ask("peer", "add", "b", b.key, b.address)["changed"])
+            self.assertFalse(a.ask("peer", "add", "b", b.key, b.address)["changed"])
+            self.assertTrue(b.ask("peer", "add", "a", a.key)["changed"])
+            self.assertEqual(a.cli("peer", "add", "c", b.key).code, 1)
+            self.assertEqual(a.cli("peer", "add", "me", a.key).code, 4)
+            mistyped = a.cli("peer", "add", "d", ("A" if b.key[0] != "A" else "B") + b.key[1:])
+            self.assertEqual(mistyped.code, 4)
+            self.assertIn("mistyped", mistyped.err)
+            swarm.start()
+            swarm.wait_finished(30)
+            self.assertEqual(a.committed()[-1]["merged"], 1)
+
+    def test_keys_are_never_overwritten(self):
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "agent.key"
+            key = starling("key", "new", file).out.strip()
+            self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+            self.assertEqual(starling("key", "new", file).code, 1)
+            self.assertEqual(starling("key", "show", file).out.strip(), key)
+            file.chmod(0o644)
+            self.assertEqual(starling("key", "show", file).code, 4)
+
+    def test_a_passphrase_from_a_file(self):
+        with tempfile.TemporaryDirectory() as name:
+            file, phrase = pathlib.Path(name) / "agent.key", pathlib.Path(name) / "phrase"
+            phrase.write_text("correct horse\n")
+            key = starling("key", "new", file, "--passphrase-file", phrase).out.strip()
+            self.assertEqual(starling("key", "show", file, "--passphrase-file", phrase).out.strip(), key)
+            phrase.write_text("wrong horse\n")
+            self.assertEqual(starling("key", "show", file, "--passphrase-file", phrase).code, 4)
+            self.assertEqual(starling("key", "show", file).code, 4)
+
+    def test_a_running_agent_with_hold_stays_up(self):
+        """Under an orchestrator a refused state stays up, unhealthy, with the sentence in `health`."""
+        with Swarm("a", []) as swarm:
+            a = swarm["a"]
+            (a.folder / "train.csv").write_text("nothing\n")
+            a.start("--hold")
+            wait_for(lambda: a.cli("health").code == 1, 10, "it is unhealthy")
+            self.assertIn("train.csv", a.cli("health").out + a.cli("health").err)
+            self.assertEqual(a.stop(), 4)
+
+
+if __name__ == "__main__":
+    main()
