@@ -110,10 +110,13 @@ static const struct tree *child_of(const struct tree *map, const char *key) {
 
 /* STARLING_STORE_KEEP_LAST for store.keep_last. */
 static void variable_name(const struct option *o, char out_name[MAX_OPTION_NAME_BYTES + 16]) {
-  int n = snprintf(out_name, MAX_OPTION_NAME_BYTES + 16, "STARLING_%s", o->path);
-  for (int i = 0; i < n; i++)
-    out_name[i] =
-        out_name[i] == '.' ? '_' : (char)(out_name[i] >= 'a' && out_name[i] <= 'z' ? out_name[i] - 32 : out_name[i]);
+  static const char from[] = "abcdefghijklmnopqrstuvwxyz.", to[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  snprintf(out_name, MAX_OPTION_NAME_BYTES + 16, "STARLING_%s", o->path);
+  for (char *at = out_name; *at; at++) {
+    const char *small = strchr(from, *at);
+    if (small)
+      *at = to[small - from];
+  }
 }
 
 static const char *variable_value(const char *const *environment, const char *name) {
@@ -151,7 +154,8 @@ static enum err read_group(struct loader *l, enum option_group group, const stru
 
 static enum err read_peer(const char *file, const struct tree *map, struct peer_config *out_peer, char *why) {
   struct peer_config peer = {0};
-  struct option_reader r = {.file = file, .folder = "", .bases = {[IN_PEER] = &peer}, .why = why};
+  struct option_reader r = {.file = file, .folder = "", .bases = {[IN_PEER] = &peer}};
+  r.why = why;
   enum err e = option_read_map(&r, GROUP_PEER, map);
   if (!e)
     e = option_read_defaults(&r, GROUP_PEER, map);

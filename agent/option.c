@@ -498,7 +498,7 @@ static enum err read_scale_map(struct option_reader *r, const struct option *o, 
   for (const struct tree *child = value->first; child; child = child->next) {
     const struct tree **to = strcmp(child->key, "mean") == 0 ? &mean : strcmp(child->key, "sd") == 0 ? &sd : NULL;
     if (!to || *to)
-      return fail_at(r, *to ? ERR_EXISTS : ERR_SYNTAX, child->key_place,
+      return fail_at(r, to ? ERR_EXISTS : ERR_SYNTAX, child->key_place,
                      "scale: one `mean` and one `sd` are expected; write { mean: [ … ], sd: [ … ] }");
     *to = child;
   }

@@ -241,7 +241,8 @@ static enum err build_document(struct builder *b, struct tree **out_tree) {
 enum err tree_read(const char *bytes, size_t n_bytes, struct tree **out_tree, struct place *out_place,
                    char why[MAX_REASON_BYTES]) {
   static const char bom[] = "\xef\xbb\xbf";
-  struct builder b = {.out_place = out_place, .why = why};
+  struct builder b = {.out_place = out_place};
+  b.why = why;
   if (n_bytes >= 3 && memcmp(bytes, bom, 3) == 0)
     bytes += 3, n_bytes -= 3;
   enum err e = check_characters(&b, bytes, n_bytes);

@@ -91,7 +91,7 @@ static enum err find_round(struct evaluation *v, struct store *store) {
 static enum err load_model(struct evaluation *v, struct store *store) {
   const struct contract *contract = v->c->jobs[0].job.contract;
   size_t n_learner = learner_model_bytes(v->learner);
-  struct buffer snapshot = {0}, model;
+  struct buffer snapshot = {0}, model = {0};
   enum err e =
       store_file_load(store, &v->round.model, snapshot_bound(contract, n_learner), &snapshot.bytes, &snapshot.n_bytes);
   if (!e)

@@ -60,10 +60,9 @@ static const char job_text[] =
 static void make_swarm(char out_swarm[SWARM_BYTES]) {
   static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
   uint64_t bits = random_u64();
-  for (size_t i = 0; i < SWARM_BYTES - 1; i++) {
-    out_swarm[i] = i == 4 ? '-' : digits[bits & 31];
-    bits >>= i == 4 ? 0 : 5;
-  }
+  for (size_t i = 0; i < SWARM_BYTES - 1; i++, bits /= 32)
+    out_swarm[i] = digits[bits % 32];
+  out_swarm[4] = '-';
   out_swarm[SWARM_BYTES - 1] = '\0';
 }
 
@@ -107,6 +106,9 @@ static enum err plan(const struct call *call, struct site_files *f, char why[MAX
     if (!realpath(passphrase_file, absolute)) {
       e = err_from_errno(errno);
       snprintf(reason, sizeof reason, "%.200s: %s", passphrase_file, err_sentence(e));
+    } else if (strpbrk(absolute, "\"\\\n")) {
+      e = ERR_SYNTAX;
+      snprintf(reason, sizeof reason, "%.200s: a path with quotes or backslashes; rename it", passphrase_file);
     } else {
       snprintf(f->passphrase_line, sizeof f->passphrase_line, "passphrase_file: \"%s\"\n", absolute);
     }
@@ -128,6 +130,8 @@ static enum err make_files(const struct site_files *f, char why[MAX_CONFIG_WHY_B
     return e;
   e = file_create(f->site, 0644, site);
   snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", f->site, err_sentence(e));
+  if (e)
+    unlink(f->job);
   return e;
 }
 
@@ -162,10 +166,12 @@ int verb_init(struct call *call) {
       return answer_error(call, EXIT_FAILED, err_name(ERR_EXISTS), "choose another folder, nothing was written",
                           "%s: it exists already", paths[i]);
   e = key_make(f.key, call->flags[FLAG_PASSPHRASE_FILE], &identity, why);
-  if (!e)
-    e = make_files(&f, why);
-  if (!e)
+  if (!e) {
     key_text_write(identity_public(identity), text);
+    e = make_files(&f, why);
+    if (e)
+      unlink(f.key); /* all or nothing */
+  }
   identity_free(identity);
   if (e)
     return answer_error(call, EXIT_FAILED, err_name(e), NULL, "%s", why);

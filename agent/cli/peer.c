@@ -102,16 +102,16 @@ static enum err compare(const struct config *c, const struct peer_config *peer, 
 }
 
 static enum err write_file(const struct peer_config *peer, const char *site_path, char out_path[MAX_PATH_BYTES]) {
-  char folder[MAX_PATH_BYTES], site_folder[MAX_PATH_BYTES], name[MAX_NAME_BYTES + 8], key[KEY_TEXT_BYTES];
+  char conf_d[MAX_PATH_BYTES], site_folder[MAX_PATH_BYTES], name[MAX_NAME_BYTES + 8], key[KEY_TEXT_BYTES];
   char text[2 * MAX_ADDRESS_BYTES];
   path_folder(site_path, site_folder);
   key_text_write(&peer->key, key);
   snprintf(name, sizeof name, "%s.yaml", peer->name);
   snprintf(text, sizeof text, "name: %s\nkey: %s\n%s%s%s", peer->name, key, peer->address[0] ? "address: \"" : "",
            peer->address, peer->address[0] ? "\"\n" : "");
-  if (path_join(site_folder, "conf.d", folder) || path_join(folder, name, out_path))
+  if (path_join(site_folder, "conf.d", conf_d) || path_join(conf_d, name, out_path))
     return ERR_LIMIT;
-  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+  if (mkdir(conf_d, 0755) != 0 && errno != EEXIST)
     return err_from_errno(errno);
   return file_create(out_path, 0644, text);
 }

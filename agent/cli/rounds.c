@@ -74,7 +74,7 @@ int verb_rounds_list(struct call *call) {
   char why[MAX_REASON_BYTES];
   uint64_t last = 20;
   struct config *c;
-  int code;
+  int code = EXIT_INTERNAL;
   if (call->flags[FLAG_LAST] && scalar_integer(call->flags[FLAG_LAST], 1, MAX_ROUNDS, &last, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--last: %s", why);
   if (!call_load_config(call, &c))
@@ -109,7 +109,7 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
 int verb_rounds_show(struct call *call) {
   struct round_label label;
   struct config *c;
-  int code;
+  int code = EXIT_INTERNAL;
   if (!read_label(call, call->arguments[0], &label))
     return EXIT_USAGE;
   if (!call_load_config(call, &c))
@@ -194,7 +194,7 @@ static int answer_wait(struct call *call, int code, json_int_t round, const stru
 
 /* With a time-out it outlasts an agent that has not started yet or starts again; without one no agent is an error. */
 int verb_rounds_wait(struct call *call) {
-  static const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+  static const struct timespec pause = {.tv_nsec = 100000000};
   const char *given = call->flags[FLAG_TIMEOUT];
   char why[MAX_REASON_BYTES];
   uint64_t round;

@@ -131,12 +131,13 @@ static json_t *forecast(const struct config *c, const struct identity_key *own) 
   size_t n_parameters = schema_parameters(schema);
   schema_free(schema);
   key_text_write(own, key);
-  uint64_t model = codec_bound(CODEC_F32, n_parameters), update = codec_bound(job->codec, n_parameters);
-  return json_pack(
-      "{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job", job->name,
-      "version", (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "peers",
-      (json_int_t)c->n_peers, "memory_bytes", (json_int_t)((OWN_MODELS + c->n_peers) * model), "disk_bytes",
-      (json_int_t)((3 + 2 * (uint64_t)c->keep_last) * model), "round_bytes", (json_int_t)(c->n_peers * update));
+  size_t model = codec_bound(CODEC_F32, n_parameters);
+  size_t memory = (OWN_MODELS + c->n_peers) * model, disk = (3 + 2 * (size_t)c->keep_last) * model;
+  size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
+  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job",
+                   job->name, "version", (json_int_t)job->version, "model", job->arch, "parameters",
+                   (json_int_t)n_parameters, "peers", (json_int_t)c->n_peers, "memory_bytes", (json_int_t)memory,
+                   "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round);
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {

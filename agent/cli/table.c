@@ -111,7 +111,7 @@ static char *cell_text(const struct column *column, const json_t *row, bool is_t
 /* Columns on a terminal: characters, of which those beyond ASCII are taken as one column each. */
 static size_t width_of(const char *text) {
   size_t n = 0;
-  for (; *text; text++)
+  for (; *text; text++) // NOLINT(clang-analyzer-core.NullDereference): as many cells as were made
     n += ((unsigned char)*text & 0xc0) != 0x80;
   return n;
 }
@@ -139,24 +139,36 @@ static void print_cells(const struct column *columns, size_t n_columns, char *co
                out);
 }
 
-void table_print(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, FILE *out) {
-  size_t n_rows = json_array_size(rows), n_made = 0, i;
+static void print_rows(char *const *cells, size_t n_cells, size_t n_columns, FILE *out) {
+  for (size_t i = 0; i < n_cells; i++)
+    fprintf(out, "%s%c", cells[i], (i + 1) % n_columns == 0 ? '\n' : '\t');
+}
+
+/* The texts of all cells, row by row; fewer than there are without memory. */
+static size_t make_cells(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv,
+                         char **cells) {
+  size_t n = 0, i;
   json_t *row;
+  json_array_foreach(rows, i, row) {
+    for (size_t c = 0; c < n_columns; c++)
+      if ((cells[n] = cell_text(&columns[c], row, is_tsv)) != NULL)
+        n++;
+  }
+  return n;
+}
+
+void table_print(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, FILE *out) {
+  size_t n_rows = json_array_size(rows);
   MUST(n_columns <= MAX_COLUMNS);
   char **cells = calloc(n_rows * n_columns + 1, sizeof *cells);
-  json_array_foreach(rows, i, row) {
-    for (size_t c = 0; cells && c < n_columns; c++)
-      if ((cells[n_made] = cell_text(&columns[c], row, is_tsv)))
-        n_made++;
-  }
-  if (cells && n_made == n_rows * n_columns && is_tsv)
-    for (i = 0; i < n_made; i++)
-      fprintf(out, "%s%c", cells[i], (i + 1) % n_columns == 0 ? '\n' : '\t');
-  else if (cells && n_made == n_rows * n_columns)
-    print_cells(columns, n_columns, cells, n_rows, out);
-  else
+  size_t n_made = cells ? make_cells(columns, n_columns, rows, is_tsv, cells) : 0;
+  if (!cells || n_made < n_rows * n_columns)
     fputs("not enough memory\n", out);
-  for (i = 0; i < n_made; i++)
+  else if (is_tsv)
+    print_rows(cells, n_made, n_columns, out);
+  else
+    print_cells(columns, n_columns, cells, n_rows, out);
+  for (size_t i = 0; i < n_made; i++)
     free(cells[i]);
   free(cells);
 }

@@ -107,6 +107,8 @@ static const struct {
     {NULL, GOOD_JOB "scale: { mean: [ 1, 2 ], sd: [ 1 ] }\n", ERR_RANGE, "a.job.yaml:7:8: ", "differ in length"},
     {NULL, GOOD_JOB "scale: { mean: 1 }\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "needs both"},
     {NULL, GOOD_JOB "scale: { mean: 1, sd: 0 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "out of range"},
+    {NULL, GOOD_JOB "scale: { mean: 1, sd: 1, var: 2 }\n", ERR_SYNTAX, "a.job.yaml:7:26: ", "one `mean` and one `sd`"},
+    {NULL, GOOD_JOB "scale: { mean: 1, mean: 2 }\n", ERR_EXISTS, "a.job.yaml:7:19: ", "one `mean` and one `sd`"},
     {NULL, GOOD_JOB "scale: pooled\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write none, local or"},
     {NULL, GOOD_JOB "range: 255..0\n", ERR_RANGE, "a.job.yaml:7:8: ", "write the smaller number first"},
     {NULL, GOOD_JOB "loss: mean-squared-error\n", ERR_RANGE,

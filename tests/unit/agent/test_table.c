@@ -100,8 +100,8 @@ START_TEST(control_characters_are_escaped) {
       {"a\x1b[2Jb\n\t\r", "a\\x1b[2Jb\\x0a\\x09\\x0d"},
       {"\x7f\xc2\x9b", "\\x7f\\xc2\\x9b"}, /* DEL and the one-character CSI */
       {"\xff\xc3", "\\xff\\xc3"},          /* malformed */
-      {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, /* turns the direction of writing */
-      {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"},
+      {"\xe2\x80\xae", "\\xe2\\x80\\xae"}, // NOLINT(misc-misleading-bidirectional): turns the direction
+      {"\xe2\x81\xa6", "\\xe2\\x81\\xa6"}, // NOLINT(misc-misleading-bidirectional): turns the direction
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct printed p;
