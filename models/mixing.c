@@ -21,7 +21,10 @@ static double median_of_known(const uint32_t *counts, size_t n_counts) {
       sorted[at] = sorted[at - 1];
     sorted[at] = counts[i];
   }
-  return n == 0 ? 0 : ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
+  if (n == 0)
+    return 0;
+  size_t low = (n - 1) / 2, high = n / 2;
+  return ((double)sorted[low] + (double)sorted[high]) / 2;
 }
 
 double mixing_by_samples(const uint32_t *counts, size_t n_counts, size_t which, double max_share) {

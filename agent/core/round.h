@@ -9,6 +9,13 @@
  * peers are local sub-rounds ("418+2"), and after alone_rounds of them the agent stops training until somebody is back.
  * Training of the next round runs beside the commit of this one; nothing of it leaves before that commit is durable.
  *
+ * What is trained after r+s carries the label (r+1, s); its commit is r+1, or r+(s+1) where too few peers took part. A peer
+ * takes part when its copy moved since the last merge, or when a full copy had brought it to the round in work before: else
+ * who jumped into the middle of a round would stay one behind for ever. Within sub-rounds of one number a peer is heard by
+ * whatever is newer than the last gather. A jump takes the label that is vouched for when its copies are here; one that
+ * fails is tried again after a round of training. An agent leaves ALONE when a peer with a session says HELLO or publishes.
+ * A halved rate lasts until a training succeeds. A full copy that was not asked for and starts no chain is ignored.
+ *
  * Pure: events and the time come in, what is to be done goes out through struct round_ports. A port must not call back
  * into the machine. The same object runs under the real loop and under a simulated one. Thread: the loop's. */
 #ifndef AGENT_CORE_ROUND_H

@@ -191,6 +191,7 @@ static inline struct event swarm_pop(struct swarm *s) {
     s->heap[i] = s->heap[child];
   }
   s->heap[i] = last;
+  s->heap[s->n_heap].data = NULL;
   return top;
 }
 
@@ -382,7 +383,8 @@ static inline void port_note(void *context, const char *name, size_t peer, const
 /* ---- trainer ------------------------------------------------------------------------------------------------------ */
 
 static inline struct buffer double_buffer(const double *values, size_t n) {
-  struct buffer b = {malloc(n * sizeof *values), n * sizeof *values};
+  size_t n_bytes = n * sizeof *values;
+  struct buffer b = {malloc(n_bytes), n_bytes};
   MUST(b.bytes != NULL);
   memcpy(b.bytes, values, b.n_bytes);
   return b;

@@ -21,7 +21,7 @@ static struct swarm *random_swarm(uint64_t seed) {
     a->config.min_peers = 1 + (uint32_t)(seed % 3 == 0 && n > 2);
     a->config.by_samples = seed % 2;
     a->config.full_bytes = (size_t)(1 + seed % 5) * PAYLOAD_BYTES;
-    a->config.payload_max_bytes = 40 * PAYLOAD_BYTES;
+    a->config.payload_max_bytes = (uint64_t)40 * PAYLOAD_BYTES;
     a->training_ms = 300 + rng_below(&r, 2000);
     a->writing_ms = 1 + rng_below(&r, 60);
     for (size_t j = 0; j < n; j++)
