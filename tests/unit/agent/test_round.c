@@ -579,7 +579,12 @@ START_TEST(a_rolled_back_store_is_proved_and_starts_a_new_chain) {
     s->agents[0].durable = is_lost ? (struct durable){0} : backup;
     s->agents[0].n_story = 0;
     swarm_run(s, 1000);
+    s->agents[0].training_ms = 200; /* trained before the raised epoch is durable */
+    s->agents[0].writing_ms = 2000;
     swarm_start(s, 0);
+    swarm_run(s, 6000);
+    s->agents[0].training_ms = 1000;
+    s->agents[0].writing_ms = 20;
     swarm_run(s, 20000);
     ck_assert_uint_ge(swarm_noted(s, 0, "rolled-back"), 1);
     const struct durable *d = &s->agents[0].durable;
