@@ -1,0 +1,251 @@
+/* The wire: an agent with one peer and a live session is fed records (kind u8, length u16, bytes): frames of a stranger,
+ * frames on the session's connection, and messages as if they had opened. Messages that are read are canonical. */
+#include "gossip/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "crypto/random.h"
+#include "tests/fuzz/fuzz.h"
+
+static uint64_t now_ms = 1000;
+static uint8_t frame_out[MAX_FRAME_BYTES];
+
+static uint64_t clock_now(void *context) {
+  (void)context;
+  return now_ms;
+}
+
+/* ---- a link that leads nowhere ---- */
+
+static uint8_t *frame_new(void *context, size_t n) {
+  (void)context;
+  MUST(n <= sizeof frame_out);
+  return frame_out;
+}
+
+static enum err frame_send(void *context, uint64_t conn) {
+  (void)context, (void)conn;
+  return ERR_OK;
+}
+
+static void frame_drop(void *context) {
+  (void)context;
+}
+
+static void dial(void *context, size_t peer, const char *address) {
+  (void)context, (void)peer, (void)address;
+}
+
+static void hang_up(void *context, size_t peer) {
+  (void)context, (void)peer;
+}
+
+static void kick(void *context, uint64_t conn) {
+  (void)context, (void)conn;
+}
+
+static void set_session(void *context, uint64_t conn, bool has_session) {
+  (void)context, (void)conn, (void)has_session;
+}
+
+static void wait_link(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
+  (void)context, (void)extra, (void)n_extra, (void)timeout_ms;
+}
+
+static void close_link(void *context) {
+  (void)context;
+}
+
+static const struct link nowhere = {.frame_new = frame_new,
+                                    .frame_send = frame_send,
+                                    .frame_drop = frame_drop,
+                                    .dial = dial,
+                                    .hang_up = hang_up,
+                                    .kick = kick,
+                                    .set_session = set_session,
+                                    .wait = wait_link,
+                                    .close = close_link};
+
+/* ---- an agent that takes everything ---- */
+
+static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
+  (void)context, (void)peer, (void)is_up, (void)reason;
+}
+
+static void on_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
+  (void)context, (void)peer, (void)job, (void)hello;
+}
+
+static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
+  (void)context, (void)peer, (void)job, (void)reason;
+}
+
+static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
+  (void)context, (void)peer, (void)job;
+  MUST(state->phase < N_PHASES);
+}
+
+static void on_manifest(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes) {
+  (void)context, (void)peer, (void)job, (void)m, (void)bytes;
+}
+
+static void on_payload(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload) {
+  (void)context, (void)peer, (void)job, (void)m;
+  free(payload);
+}
+
+static void on_fetch_failed(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason) {
+  (void)context, (void)peer, (void)job, (void)m, (void)reason;
+}
+
+static void on_answer(void *context, size_t peer, size_t job, uint64_t first, enum err reason) {
+  (void)context, (void)peer, (void)job, (void)first;
+  MUST(reason != ERR_OK);
+}
+
+static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
+  (void)context, (void)peer, (void)job, (void)sequence, (void)outcome;
+}
+
+static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
+  (void)context, (void)peer, (void)job;
+  *out_hello = (struct hello_job){0};
+}
+
+static void fill_state(void *context, size_t peer, size_t job, struct wire_state *out_state) {
+  (void)context, (void)peer, (void)job;
+  *out_state = (struct wire_state){0};
+}
+
+static enum err find_manifest(void *context, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t i,
+                              uint8_t out_bytes[MANIFEST_BYTES]) {
+  (void)context, (void)peer, (void)job, (void)kind, (void)first;
+  memset(out_bytes, (int)i, MANIFEST_BYTES);
+  return i < 3 ? ERR_OK : ERR_GONE;
+}
+
+static enum err read_payload(void *context, size_t job, const struct digest *root, uint64_t offset, uint8_t *out,
+                             size_t n) {
+  (void)context, (void)job, (void)root;
+  memset(out, 1, n);
+  return offset < 10 * CHUNK_BYTES ? ERR_OK : ERR_RANGE;
+}
+
+static const struct gossip_events events = {.on_session = on_session,
+                                            .on_hello = on_hello,
+                                            .on_refused_job = on_refused_job,
+                                            .on_state = on_state,
+                                            .on_manifest = on_manifest,
+                                            .on_payload = on_payload,
+                                            .on_fetch_failed = on_fetch_failed,
+                                            .on_answer = on_answer,
+                                            .on_done = on_done,
+                                            .fill_hello = fill_hello,
+                                            .fill_state = fill_state,
+                                            .find_manifest = find_manifest,
+                                            .read_payload = read_payload};
+
+static struct identity *identity_numbered(uint8_t n) {
+  uint8_t seed[IDENTITY_SEED_BYTES] = {n};
+  struct identity *id;
+  MUST(identity_from_seed(seed, &id) == ERR_OK);
+  return id;
+}
+
+/* One job of zero ids, one peer, and a session that says HELLO next. */
+static struct gossip *node_open(const struct identity *own, const struct identity *other) {
+  static const struct gossip_job_config job = {.schema_text = "a: 1\n", .contract_text = "b: 2\n"};
+  struct gossip_peer_config peer = {.key = *identity_public(other), .name = "other"};
+  struct gossip_config config = {.identity = own,
+                                 .boot_epoch = 1,
+                                 .peers = &peer,
+                                 .n_peers = 1,
+                                 .jobs = &job,
+                                 .n_jobs = 1,
+                                 .payload_max_bytes = 4 * CHUNK_BYTES,
+                                 .payload_bound = 4 * CHUNK_BYTES,
+                                 .now_ms = clock_now};
+  struct session_keys keys = {{1}, {2}, {3}};
+  struct session_ends ends = {peer.key, 0x100, 0x200, false};
+  char why[MAX_REASON_BYTES];
+  struct gossip *g;
+  MUST(node_new(&config, &events, &g, why) == ERR_OK);
+  g->link = nowhere;
+  struct slot *live = &g->peers[0].slots[SLOT_LIVE];
+  MUST(session_new(&keys, &ends, now_ms, &live->session) == ERR_OK);
+  live->conn = CONN_ACCEPTED | 1;
+  return g;
+}
+
+/* ---- records ---- */
+
+/* A payload of three chunks with root 0 is being fetched whenever it may be. */
+static void want_something(struct gossip *g) {
+  struct manifest m = {.kind = MANIFEST_FULL, .n_payload = 2 * CHUNK_BYTES + 5};
+  enum err e = fetch_start(&g->peers[0].fetches, 0, &m, now_ms);
+  MUST(e == ERR_OK || e == ERR_BUSY);
+}
+
+static void check_canonical(uint8_t type, const uint8_t *plain, size_t n) {
+  static uint8_t again[MAX_FRAME_PLAIN_BYTES];
+  struct message m;
+  struct writer w;
+  if (message_read(type, plain, n, &m) != ERR_OK)
+    return;
+  writer_init(&w, again, sizeof again);
+  message_write(&m, &w);
+  MUST(writer_end(&w) == ERR_OK && w.n_bytes == n);
+  if (type != MESSAGE_REFUSED && type != MESSAGE_DONE && type != MESSAGE_BYE)
+    MUST(memcmp(again, plain, n) == 0);
+}
+
+static void feed_message(struct gossip *g, uint8_t type, const uint8_t *plain, size_t n) {
+  if (n > MAX_FRAME_PLAIN_BYTES)
+    return;
+  check_canonical(type, plain, n);
+  if (g->peers[0].slots[SLOT_LIVE].session)
+    receive_message(g, &g->peers[0], type, plain, n);
+}
+
+static void feed_frame(struct gossip *g, uint64_t conn, const uint8_t *bytes, size_t n) {
+  struct link_sink sink = node_sink(g);
+  uint8_t *frame = malloc(n + 1);
+  MUST(frame != NULL);
+  memcpy(frame, bytes, n);
+  sink.on_frame(sink.context, conn, "10.0.0.1", frame, n);
+  free(frame);
+}
+
+static void feed_record(struct gossip *g, uint8_t kind, const uint8_t *bytes, size_t n) {
+  if (kind < 2)
+    feed_frame(g, CONN_ACCEPTED | kind, bytes, n);
+  else
+    feed_message(g, kind, bytes, n);
+  now_ms += 10;
+  link_poll(g, NULL, 0, 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static struct identity *own, *other; /* made once: guarded memory is slow to come by */
+  if (!own) {
+    MUST(random_open() == ERR_OK);
+    own = identity_numbered(1);
+    other = identity_numbered(2);
+  }
+  struct gossip *g = node_open(own, other);
+  struct cursor c;
+  cursor_init(&c, data, size);
+  while (c.left > 3) { /* a head and a byte */
+    uint8_t kind = cursor_u8(&c);
+    size_t n = cursor_u16(&c);
+    if (n > c.left)
+      n = c.left;
+    want_something(g);
+    if (n > 0)
+      feed_record(g, kind, cursor_view(&c, n), n);
+  }
+  gossip_close(g, ERR_STOPPED);
+  return 0;
+}
