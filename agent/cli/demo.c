@@ -70,17 +70,43 @@ static enum err start_site(struct demo *d, struct demo_site *site, const char *c
   return ERR_OK;
 }
 
-/* Whether the agent has ended; an agent that failed has said why in its log. */
-static bool has_ended(struct demo *d, struct demo_site *site, const char *config, enum err *out_err) {
+/* The last line of a log, where the agent says why it ended. */
+static void read_last_line(const char *path, char out_line[MAX_REASON_BYTES]) {
+  char line[MAX_REASON_BYTES];
+  FILE *log = fopen(path, "re");
+  out_line[0] = '\0';
+  while (log && fgets(line, sizeof line, log)) {
+    line[strcspn(line, "\n")] = '\0';
+    if (line[0])
+      memcpy(out_line, line, sizeof line);
+  }
+  if (log)
+    fclose(log);
+}
+
+/* Whether the agent has ended for good. One that somebody killed is started again: it resumes at its last committed
+ * round. One that ends by itself before its time fails the demo and says why in its log. */
+static enum err look_after_site(struct demo *d, struct demo_site *site, const char *config, bool *out_ended) {
   int status;
+  *out_ended = false;
   if (site->pid == 0 || waitpid(site->pid, &status, WNOHANG) != site->pid)
-    return false;
+    return ERR_OK;
   site->pid = 0;
-  bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DONE;
-  if (!is_well)
-    snprintf(d->why, sizeof d->why, "%s ended before its time; see %s/%s.log", site->name, site->folder, config);
-  *out_err = is_well ? ERR_OK : ERR_IO;
-  return true;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+    demo_view_note(&d->view, site, "was killed; starts again from its last committed round");
+    site->sent_before += (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
+    json_decref(site->status);
+    site->status = NULL;
+    return start_site(d, site, config);
+  }
+  *out_ended = true;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DONE)
+    return ERR_OK;
+  char log_path[MAX_PATH_BYTES + 32], line[MAX_REASON_BYTES];
+  snprintf(log_path, sizeof log_path, "%s/%s.log", site->folder, config);
+  read_last_line(log_path, line);
+  snprintf(d->why, sizeof d->why, "%s ended before its time; %s ends with: %s", site->name, log_path, line);
+  return ERR_IO;
 }
 
 static void stop_sites(struct demo *d) {
@@ -123,12 +149,14 @@ static bool is_finished(const struct demo_site *site) {
 static enum err look_at_all(struct demo *d, bool *out_all_finished) {
   *out_all_finished = true;
   for (size_t i = 0; i < DEMO_SITES; i++) {
-    enum err e = ERR_OK;
-    if (has_ended(d, &d->sites[i], "site", &e)) {
-      snprintf(d->why, sizeof d->why, "%s ended before its time; see %s/site.log", d->sites[i].name,
-               d->sites[i].folder);
-      return ERR_IO;
+    bool has_ended;
+    enum err e = look_after_site(d, &d->sites[i], "site", &has_ended);
+    if (e == ERR_OK && has_ended) {
+      snprintf(d->why, sizeof d->why, "%s was stopped", d->sites[i].name);
+      e = ERR_STOPPED;
     }
+    if (e != ERR_OK)
+      return e;
     look_at(d, &d->sites[i]);
     *out_all_finished = *out_all_finished && is_finished(&d->sites[i]);
   }
@@ -160,8 +188,13 @@ static enum err learn_alone(struct demo *d) {
       e = start_site(d, &d->sites[n_started++], "alone");
     if (e == ERR_OK)
       e = wait_a_moment(d);
-    for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
-      n_ended += has_ended(d, &d->sites[i], "alone", &e);
+    for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++) {
+      bool has_ended;
+      e = look_after_site(d, &d->sites[i], "alone", &has_ended);
+      if (e == ERR_OK && has_ended)
+        demo_view_note(&d->view, &d->sites[i], "is ready");
+      n_ended += has_ended;
+    }
   }
   stop_sites(d);
   return e;
@@ -194,7 +227,7 @@ static enum err read_results(struct demo *d) {
   enum err e = ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++) {
     struct demo_site *site = &d->sites[i];
-    site->sent_bytes = (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
+    site->sent_bytes = site->sent_before + (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
     site->n_test = (uint32_t)json_integer_value(json_at(site->status, "job.test_samples"));
     e = read_last_round(d, site, "state", &site->swarm);
     if (e == ERR_OK)

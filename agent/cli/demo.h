@@ -29,10 +29,11 @@ struct demo_site {
   json_t *status; /* last answer, NULL before the first */
   uint32_t n_test;
   struct store_metrics swarm, alone; /* final */
-  uint64_t sent_bytes;
+  uint64_t sent_before;              /* bytes, by its processes that were killed */
+  uint64_t sent_bytes;               /* final, by all of them */
 };
 
-/* Makes or keeps the keys, finds free ports, writes job and site files, removes the states of an earlier run.
+/* Looks for the data set, makes or keeps the keys, finds free ports, writes job and site files, removes the states of an earlier run.
  * `why` is one line. */
 MUST_USE enum err demo_write_sites(const struct demo_options *options, struct demo_site sites[DEMO_SITES],
                                    char why[MAX_CONFIG_WHY_BYTES]);
@@ -45,6 +46,9 @@ struct demo_view {
 };
 
 void demo_view_show(struct demo_view *view, const struct demo_site sites[DEMO_SITES], double seconds);
+
+/* A line about one site between the others. */
+void demo_view_note(struct demo_view *view, const struct demo_site *site, const char *text);
 
 /* The table of both runs, two sentences, what to try next, and the result line. */
 void demo_view_result(const struct demo_options *options, const struct demo_site sites[DEMO_SITES], double seconds);

@@ -16,6 +16,7 @@
 enum { FIRST_PORT = 7411, LAST_PORT = 7999 };
 
 #define DATA "/usr/share/datasets/fashion-mnist"
+#define IMAGES DATA "/train-images-idx3-ubyte.gz"
 
 /* A ring and one chord. */
 static const bool edges[DEMO_SITES][DEMO_SITES] = {
@@ -161,7 +162,7 @@ static enum err write_site(const struct demo_options *options, const struct demo
           "jobs:\n"
           "  - job: ../fashion.job.yaml\n"
           "    data:\n"
-          "      train: " DATA "/train-images-idx3-ubyte.gz\n"
+          "      train: " IMAGES "\n"
           "      train_labels: " DATA "/train-labels-idx1-ubyte.gz\n"
           "      global_test: " DATA "/t10k-images-idx3-ubyte.gz\n"
           "      global_test_labels: " DATA "/t10k-labels-idx1-ubyte.gz\n"
@@ -189,6 +190,11 @@ static enum err prepare_site(const struct demo_options *options, struct demo_sit
 
 enum err demo_write_sites(const struct demo_options *options, struct demo_site sites[DEMO_SITES],
                           char why[MAX_CONFIG_WHY_BYTES]) {
+  if (access(IMAGES, R_OK) != 0) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s; install the Debian package dataset-fashion-mnist", IMAGES,
+             err_sentence(err_from_errno(errno)));
+    return ERR_NOT_FOUND;
+  }
   enum err e = make_folder(options->folder, why);
   for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
     e = prepare_site(options, &sites[i], i + 1, why);

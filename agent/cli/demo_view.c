@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,10 @@ static size_t count_alive(const json_t *status) {
   return n;
 }
 
+static double sent_by(const struct demo_site *site) {
+  return (double)site->sent_before + number_at(site->status, "sent_bytes");
+}
+
 static json_t *live_row(const struct demo_site *site) {
   const json_t *s = site->status;
   char round[32], peers[32];
@@ -35,7 +40,7 @@ static json_t *live_row(const struct demo_site *site) {
   return json_pack("{s:s, s:s, s:s, s:f, s:O?, s:O?, s:s, s:f}", "site", site->name, "round", round, "phase",
                    text_at(s, "job.phase"), "loss", number_at(s, "job.train_loss"), "global",
                    s ? json_at(s, "job.global") : NULL, "local", s ? json_at(s, "job.local") : NULL, "peers", peers,
-                   "sent", number_at(s, "sent_bytes"));
+                   "sent", sent_by(site));
 }
 
 static void draw(struct demo_view *view, const struct demo_site sites[DEMO_SITES], double seconds) {
@@ -72,7 +77,7 @@ static void print_line(struct demo_view *view, const struct demo_site sites[DEMO
   for (size_t i = 0; i < DEMO_SITES; i++) {
     global += number_at(sites[i].status, "job.global") / DEMO_SITES;
     local += number_at(sites[i].status, "job.local") / DEMO_SITES;
-    sent += number_at(sites[i].status, "sent_bytes");
+    sent += sent_by(&sites[i]);
   }
   printf("round %2" PRIu64 "  test on all %.1f %%  on each site's own %.1f %%  sent %.1f MB  %.0f s\n", round,
          100 * global, 100 * local, sent / 1e6, seconds);
@@ -85,6 +90,12 @@ void demo_view_show(struct demo_view *view, const struct demo_site sites[DEMO_SI
     draw(view, sites, seconds);
   else
     print_line(view, sites, seconds);
+}
+
+void demo_view_note(struct demo_view *view, const struct demo_site *site, const char *text) {
+  printf("%s %s\n", site->name, text);
+  fflush(stdout);
+  view->n_drawn = 0;
 }
 
 /* ---- result ------------------------------------------------------------------------------------------------------- */
@@ -145,9 +156,9 @@ void demo_view_result(const struct demo_options *options, const struct demo_site
          100 * t.swarm_global, 100 * t.alone_global, 100 * t.swarm_local, 100 * t.alone_local,
          is_better_at_home ? "the swarm helps there too."
                            : "for its own mix a site may not need the swarm; for what it has not yet seen it does.");
-  printf("\nnext:   starling -C %s/s1/site.yaml rounds list      starling -C %s/s1/site.yaml rounds show %" PRIu64 "\n"
-         "again:  deploy/quickstart        remove:  deploy/quickstart --clean\n",
-         options->folder, options->folder, options->rounds);
+  printf("\nSee more:      %s -C %s/s1/site.yaml rounds list   (or rounds show %" PRIu64 ", eval, config show)\n"
+         "Every bit again: the same command.   Remove everything: rm -r %s\n",
+         program_invocation_name, options->folder, options->rounds, options->folder);
   printf("result swarm_global=%.2f alone_global=%.2f swarm_local=%.2f alone_local=%.2f wire_bytes=%.0f seconds=%.1f\n",
          100 * t.swarm_global, 100 * t.alone_global, 100 * t.swarm_local, 100 * t.alone_local, t.wire_bytes, seconds);
 }
