@@ -208,7 +208,7 @@ static enum err read_last_round(struct demo *d, const struct demo_site *site, co
   snprintf(path, sizeof path, "%s/%s", site->folder, state);
   struct store *store = NULL;
   struct digest job;
-  struct store_round last;
+  struct store_round last = {0};
   size_t n = 0;
   enum err e = store_open_read_only(path, &digest_blake2b, &store, reason);
   if (e == ERR_OK)

@@ -20,7 +20,7 @@ static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high) {
 
 /* Nearest-rank 95th percentile; the ring is small, so it is sorted by insertion. */
 static uint64_t percentile_95(const uint64_t *values, size_t n) {
-  uint64_t sorted[DEADLINE_SAMPLES];
+  uint64_t sorted[DEADLINE_SAMPLES] = {0};
   for (size_t i = 0; i < n; i++) {
     size_t at = i;
     for (; at > 0 && sorted[at - 1] > values[i]; at--)
