@@ -371,7 +371,7 @@ static enum err read_listen(struct option_reader *r, const struct option *o, con
   if (value->kind == TREE_MAP)
     return option_fail(r, o, ERR_SYNTAX, NULL, "a map where a list is expected; write [ \"tcp://[::]:7411\" ]");
   if (n > MAX_LISTEN)
-    return option_fail(r, o, ERR_LIMIT, NULL, "%zu addresses; at most %d", n, MAX_LISTEN);
+    return option_fail(r, o, ERR_LIMIT, NULL, "%zu addresses; write at most %d", n, MAX_LISTEN);
   if (n == 0)
     return ERR_OK;
   c->listen = calloc(n, sizeof *c->listen);
@@ -414,15 +414,18 @@ static void write_listen(const struct option *o, const void *base, FILE *out) {
   fputc(']', out);
 }
 
-static enum err need_list(struct option_reader *r, const struct option *o, const struct tree *value) {
-  return value->kind == TREE_LIST ? ERR_OK
-                                  : option_fail(r, o, ERR_SYNTAX, NULL, "not a list; write as in [ first, second ]");
+/* The value must be a list of at most max items. */
+static enum err need_list(struct option_reader *r, const struct option *o, const struct tree *value, size_t max) {
+  if (value->kind != TREE_LIST)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "not a list; write as in [ first, second ]");
+  size_t n = count_children(value);
+  return n <= max ? ERR_OK : option_fail(r, o, ERR_LIMIT, NULL, "%zu names; write at most %zu", n, max);
 }
 
 static const char *const name_limit = "the name is empty or longer than 63 bytes; shorten it";
 
 static enum err read_classes(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
-  enum err e = need_list(r, o, value);
+  enum err e = need_list(r, o, value, MAX_CLASSES);
   for (const struct tree *item = value->first; item && !e; item = item->next) {
     if (item->kind != TREE_TEXT || item->text[0] == '\0')
       return fail_item(r, o, ERR_SYNTAX, item, "not a class name; write one word or quoted text");
@@ -459,7 +462,7 @@ static enum err read_feature(struct option_reader *r, const struct option *o, co
 }
 
 static enum err read_features(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
-  enum err e = need_list(r, o, value);
+  enum err e = need_list(r, o, value, MAX_CSV_COLUMNS);
   for (const struct tree *item = value->first; item && !e; item = item->next)
     e = read_feature(r, o, item, base);
   return e;

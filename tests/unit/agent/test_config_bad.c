@@ -191,6 +191,21 @@ START_TEST(floods_are_refused) {
 }
 END_TEST
 
+START_TEST(too_many_names_are_counted_first) {
+  static char job[MAX_CONFIG_BYTES];
+  int n = snprintf(job, sizeof job, "job: a\ntask: classify\nlabel: v\nclasses: [ x");
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c;
+  for (int i = 0; i < MAX_CLASSES; i++)
+    n += snprintf(job + n, sizeof job - (size_t)n, ",x");
+  snprintf(job + n, sizeof job - (size_t)n, " ]\n");
+  struct site_folder f = site_folder_new(GOOD_SITE, job);
+  ck_assert_int_eq(config_load(f.site, NULL, &c, why), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "a.job.yaml:4:10: classes: 4097 names; write at most 4096"));
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(a_missing_file_is_named) {
   char why[MAX_CONFIG_WHY_BYTES];
   struct config *c;
@@ -229,6 +244,7 @@ int main(void) {
   tcase_add_loop_test(tcase, a_malformed_config_names_place_and_remedy, 0, sizeof cases / sizeof *cases);
   tcase_add_test(tcase, a_nul_byte_is_refused);
   tcase_add_test(tcase, floods_are_refused);
+  tcase_add_test(tcase, too_many_names_are_counted_first);
   tcase_add_test(tcase, a_missing_file_is_named);
   tcase_add_test(tcase, a_fifo_does_not_block);
   tcase_add_test(tcase, a_bad_file_of_conf_d_is_named);
