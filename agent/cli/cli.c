@@ -278,14 +278,21 @@ static int parse_rest(struct call *call, int argc, const char *const *argv) {
       return answer_error(call, EXIT_USAGE, "usage", NULL, "no such option: %s; see `starling help %s`", argv[i],
                           v->words);
     if (call->n_arguments == v->max_arguments)
-      return answer_error(call, EXIT_USAGE, "usage", NULL, "one argument too many: %s; write starling %s %s", argv[i],
-                          v->words, v->arguments);
+      return answer_error(call, EXIT_USAGE, "usage", NULL, "one argument too many: %s; write starling %s%s%s", argv[i],
+                          v->words, v->arguments[0] ? " " : "", v->arguments);
     call->arguments[call->n_arguments++] = argv[i++];
   }
   if (!code && call->n_arguments < v->min_arguments)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "an argument is missing; write starling %s %s", v->words,
                         v->arguments);
   return code;
+}
+
+static bool asks_for_help(int argc, const char *const *argv) {
+  for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+      return true;
+  return false;
 }
 
 static int parse_and_run(struct call *call, int argc, const char *const *argv) {
@@ -301,6 +308,11 @@ static int parse_and_run(struct call *call, int argc, const char *const *argv) {
   if (!call->verb)
     return refuse_words(call, argc, argv);
   int n_words = (int)count_words(call->verb->words);
+  if (asks_for_help(argc - n_words, argv + n_words)) {
+    print_verb(call->verb, true, stdout);
+    fputs(exit_words, stdout);
+    return EXIT_DONE;
+  }
   code = parse_rest(call, argc - n_words, argv + n_words);
   return code ? code : call->verb->run(call);
 }
