@@ -1,6 +1,7 @@
 #include "models/arch.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,8 +216,9 @@ static enum err place_layer(struct parser *p, struct layer *l, bool named, size_
   size_t n;
   l->offset = *n_parameters;
   if (layer_parameters(l, &n) || n > MAX_PARAMETERS - *n_parameters) {
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: with this layer the model has more than %d parameters",
-             p->words[0].column, MAX_PARAMETERS);
+    snprintf(p->why, MAX_REASON_BYTES,
+             "column %zu: with %" PRIu32 " inputs and %" PRIu32 " outputs here the model has more than %d parameters",
+             p->words[0].column, l->n_in, l->n_out, MAX_PARAMETERS);
     return ERR_LIMIT;
   }
   *n_parameters += n;

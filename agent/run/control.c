@@ -185,7 +185,7 @@ static bool line_write(struct client *client, json_t *envelope) {
 }
 
 static json_t *failure(enum err e, const char *message, const char *hint) {
-  return json_pack("{s:i, s:b, s:{s:s, s:s, s:s*}, s:[]}", "schema", 1, "ok", 0, "error", "name", err_name(e),
+  return json_pack("{s:i, s:b, s:{s:s, s:s, s:s*}, s:[]}", "schema", 1, "ok", 0, "error", "code", err_name(e),
                    "message", message, "hint", hint, "warnings");
 }
 

@@ -2,7 +2,7 @@
  * the same user, the same group and root (SO_PEERCRED). A client sends one JSON object on one line, gets one line back
  *
  *   {"schema":1,"ok":true,"data":…,"warnings":[]}
- *   {"schema":1,"ok":false,"error":{"name":"not-found","message":"…","hint":"…"},"warnings":[]}
+ *   {"schema":1,"ok":false,"error":{"code":"not-found","message":"…","hint":"…"},"warnings":[]}
  *
  * and is closed; lines are at most MAX_CONTROL_LINE_BYTES long, clients at most MAX_CONTROL_CLIENTS, and each has two
  * seconds to ask, the agent two to answer and the client two to read, after which it is closed.

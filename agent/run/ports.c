@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,14 +212,44 @@ static void write_event(struct agent *a, const char *name, const char *peer, con
   scribe_put(a->scribe, job);
 }
 
+/* Names of the peers that the last merge had to do without, and why: "mec-03:late mec-09:absent". */
+static void left_out(const struct agent *a, char *out_text, size_t capacity) {
+  size_t n = 0;
+  out_text[0] = '\0';
+  for (size_t i = 0; i < a->config->n_peers && n < capacity; i++) {
+    struct round_peer_view p;
+    round_peer_view(a->round, i, &p);
+    if (p.last_reason != ERR_OK)
+      n += (size_t)snprintf(out_text + n, capacity - n, "%s%s:%s", n ? " " : "", a->names[i], err_name(p.last_reason));
+  }
+}
+
 static void log_round(struct agent *a) {
   struct round_view v;
+  char label[48], missing[MAX_REASON_BYTES];
   round_view(a->round, &v);
-  log_event(LOG_INFO, "round-committed", NULL,
-            LOG_FIELDS(log_integer("round", (int64_t)v.committed.round), log_integer("sub", v.committed.sub),
-                       log_integer("merged", v.n_merged), log_integer("of", v.n_expected),
-                       log_real("loss", v.train_loss), log_real("local", v.metrics.local_headline),
-                       log_real("global", v.metrics.global_headline)));
+  snprintf(label, sizeof label, v.committed.sub ? "%" PRIu64 "+%" PRIu32 : "%" PRIu64, v.committed.round,
+           v.committed.sub);
+  left_out(a, missing, sizeof missing);
+  struct log_field fields[8] = {log_text("round", label), log_integer("merged", v.n_merged),
+                                log_integer("of", v.n_expected), log_real("loss", v.train_loss)};
+  size_t n = 4;
+  if (v.metrics.has_local)
+    fields[n++] = log_real("local", v.metrics.local_headline);
+  if (v.metrics.has_global)
+    fields[n++] = log_real("global", v.metrics.global_headline);
+  if (missing[0])
+    fields[n++] = log_text("left_out", missing);
+  log_event(LOG_INFO, "round-committed", NULL, fields);
+}
+
+/* What is not worth a warning. */
+static enum log_level level_of(const char *name) {
+  static const char *const good_news[] = {"alone-over", "finished", "jumped", "adopted", "peer-back", "resumed"};
+  for (size_t i = 0; i < sizeof good_news / sizeof *good_news; i++)
+    if (strcmp(name, good_news[i]) == 0)
+      return LOG_INFO;
+  return LOG_WARNING;
 }
 
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
@@ -228,7 +259,7 @@ static void port_note(void *context, const char *name, size_t peer, const char *
     log_round(a); /* its row says the rest */
     return;
   }
-  log_event(LOG_WARNING, name, who, LOG_FIELDS(log_text("text", text)));
+  log_event(level_of(name), name, who, LOG_FIELDS(log_text("text", text)));
   write_event(a, name, who, text);
 }
 

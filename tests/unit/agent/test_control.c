@@ -126,7 +126,7 @@ static void check_failure(json_t *object, const char *name) {
   ck_assert_ptr_nonnull(object);
   ck_assert(json_is_false(json_object_get(object, "ok")));
   ck_assert_ptr_null(json_object_get(object, "data"));
-  ck_assert_str_eq(json_string_value(json_object_get(json_object_get(object, "error"), "name")), name);
+  ck_assert_str_eq(json_string_value(json_object_get(json_object_get(object, "error"), "code")), name);
   json_decref(object);
 }
 

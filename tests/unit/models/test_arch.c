@@ -104,7 +104,8 @@ START_TEST(errors_say_where_and_what) {
       {"dropout -0.1, dense 3", ERR_RANGE, "column 9: "},
       {"relu", ERR_RANGE, "no layer can learn"},
       {"dense 64, relu", ERR_RANGE, "the last layer has 64 outputs, the contract needs 3: end with 'dense classes'"},
-      {"dense 134217728, dense 3", ERR_LIMIT, "column 1: with this layer the model has more than"},
+      {"dense 134217728, dense 3", ERR_LIMIT,
+       "and 134217728 outputs here the model has more than 134217728 parameters"},
       {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with this layer"},
   };
   struct contract c = toy_classes(20, 3);
