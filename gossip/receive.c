@@ -39,7 +39,7 @@ static void explain_jobs(struct gossip *g, struct peer *p) {
 }
 
 static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const struct hello_entry *theirs) {
-  if (p->job_reasons[job] == ERR_OK) {
+  if (theirs && p->job_reasons[job] == ERR_OK) {
     if (!digest_equal(&g->jobs[job].file, &theirs->file))
       notes_put(&g->notes, node_now(g), peer_index(g, p), ERR_JOB,
                 "its job file differs, though not in schema and contract");

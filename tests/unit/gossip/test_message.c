@@ -280,7 +280,8 @@ START_TEST(reasons_keep_their_meaning) {
     ck_assert_int_eq(reason_from_code(reason_code((enum err)e)), e);
   ck_assert_int_eq(reason_from_code(254), ERR_REFUSED); /* of a newer version */
   ck_assert_int_eq(reason_code(ERR_NO_SESSION), 1);
-  ck_assert_int_eq(reason_code(ERR_GONE), 1 + ERR_GONE - ERR_FIRST_DROP);
+  ck_assert_int_eq(reason_code(ERR_GONE), 21); /* numbers on the wire never change */
+  ck_assert_int_eq(reason_code(ERR_CLONE), 44);
 }
 END_TEST
 
@@ -340,38 +341,43 @@ START_TEST(an_answer_is_a_session_or_a_reason) {
 }
 END_TEST
 
-/* Reads a mutant in memory of exactly its size, so that a sanitizer sees a read past its end. */
-static void read_mutant(enum message_type type, const uint8_t *bytes, size_t n, unsigned *n_read) {
+/* Reads a mutant in memory of exactly its size, so that a sanitizer sees a read past its end. False: what was read is not
+ * canonical. (Assertions are slow: one at the end.) */
+static bool mutant_is_fine(enum message_type type, const uint8_t *bytes, size_t n, unsigned *n_read) {
   uint8_t *exact = malloc(n + 1);
   struct message m;
+  struct writer w;
   memcpy(exact, bytes, n);
   enum err e = message_read((uint8_t)type, exact, n, &m);
-  ck_assert(e == ERR_OK || e == ERR_MESSAGE);
+  bool is_fine = e == ERR_MESSAGE;
   if (e == ERR_OK) {
-    ++*n_read;
     bool has_reason = type == MESSAGE_REFUSED || type == MESSAGE_DONE || type == MESSAGE_BYE;
-    ck_assert_uint_eq(write_to(again, &m), n);
-    if (!has_reason) /* one of a newer version becomes ERR_REFUSED */
-      ck_assert(memcmp(again, exact, n) == 0);
+    writer_init(&w, again, sizeof again);
+    message_write(&m, &w);
+    is_fine = w.n_bytes == n && (has_reason || memcmp(again, exact, n) == 0); /* a newer reason becomes ERR_REFUSED */
+    ++*n_read;
   }
   free(exact);
+  return is_fine;
 }
 
 START_TEST(mutants_are_refused_or_canonical) {
+  static uint8_t mutant[MAX_PLAIN + 8];
   struct rng r;
-  unsigned n_read = 0;
+  unsigned n_read = 0, n_wrong = 0;
   rng_init(&r, 1);
   for (size_t i = 0; i < N_EXAMPLES; i++) {
     struct message m = examples[i].make();
     size_t n = write_to(plain, &m);
     for (int k = 0; k < 20000; k++) {
-      write_to(plain, &m);
+      memcpy(mutant, plain, n);
       for (uint64_t changes = 1 + rng_below(&r, 3); changes > 0; changes--)
-        plain[rng_below(&r, n)] = (uint8_t)rng_u64(&r);
+        mutant[rng_below(&r, n)] = (uint8_t)rng_u64(&r);
       size_t cut = rng_below(&r, 4) == 0 ? (size_t)rng_below(&r, n + 8) : n;
-      read_mutant(m.type, plain, cut, &n_read);
+      n_wrong += !mutant_is_fine(m.type, mutant, cut, &n_read);
     }
   }
+  ck_assert_uint_eq(n_wrong, 0);
   ck_assert_uint_gt(n_read, 10000); /* else the mutants are too wild to test anything */
 }
 END_TEST

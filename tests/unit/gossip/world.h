@@ -453,7 +453,14 @@ static inline int by_key(const void *a, const void *b) {
   return identity_key_compare(identity_public(*x), identity_public(*y));
 }
 
+static inline struct digest digest_filled(uint8_t with) {
+  struct digest d;
+  memset(d.bytes, with, sizeof d.bytes);
+  return d;
+}
+
 static inline void agent_init(struct world *w, size_t number, struct identity *id) {
+  ck_assert_uint_lt(number, MAX_AGENTS);
   struct agent *a = &w->agents[number];
   *a = (struct agent){.world = w, .number = number, .identity = id};
   if (w->is_real)
@@ -461,9 +468,9 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
   else
     snprintf(a->listen, sizeof a->listen, "tcp://10.0.0.%zu:7411", number);
   a->listen_list[0] = a->listen;
-  memset(&a->job.job, 1, sizeof a->job.job);
-  memset(&a->job.schema, 2, sizeof a->job.schema);
-  memset(&a->job.contract, 3, sizeof a->job.contract);
+  a->job.job = digest_filled(1);
+  a->job.schema = digest_filled(2);
+  a->job.contract = digest_filled(3);
   a->job.schema_text = "model: dense 10\ntensor 1: dense1.weight [10,784] f32 shared\n";
   a->job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"dent\"\n";
   a->config = (struct gossip_config){.identity = id,
@@ -485,6 +492,7 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
 /* n agents that all know each other and dial each other; numbers ascend with keys, so peers do. */
 static inline struct world *world_new(size_t n, bool is_real) {
   struct world *w = calloc(1, sizeof *w);
+  ck_assert_ptr_nonnull(w);
   struct identity *ids[MAX_AGENTS];
   ck_assert_int_eq(random_open(), ERR_OK);
   w->is_real = is_real;
