@@ -93,11 +93,11 @@ static enum err send_now(struct gossip *g, struct peer *p, const struct message 
   return send_plain(g, p, (uint8_t)m->type, g->scratch, w.n_bytes);
 }
 
-void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *bytes, size_t n) {
-  uint8_t *frame = g->link.frame_new(g->link.context, n);
-  if (!frame)
+void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n) {
+  uint8_t *out = g->link.frame_new(g->link.context, n);
+  if (!out)
     return;
-  memcpy(frame, bytes, n);
+  memcpy(out, frame, n);
   if (g->link.frame_send(g->link.context, conn) == ERR_OK)
     count_sent(g, p, n);
 }

@@ -91,7 +91,7 @@ END_TEST
 START_TEST(who_dials_at_the_same_time_ends_with_one_session) {
   struct world *w = world_new(3, false);
   world_start(w);
-  world_run(w, 60 * 1000);
+  world_run(w, 60000);
   for (size_t i = 0; i < 3; i++)
     for (size_t k = i + 1; k < 3; k++) {
       struct agent *a = &w->agents[i], *b = &w->agents[k];
@@ -129,7 +129,7 @@ START_TEST(a_lost_hello_ends_in_a_new_session) {
   only_called_by(&w->agents[1], &w->agents[0]);
   tape_start(w, &tape);
   world_start(w);
-  world_run(w, 20 * 1000);
+  world_run(w, 20000);
   assert_up(&w->agents[0], &w->agents[1]);
   world_free(w);
 }
@@ -152,7 +152,7 @@ START_TEST(the_listener_that_lacks_our_key_is_silent_and_counts) {
   ck_assert_uint_ge(row.n_unknown_key, 1);
   ck_assert_uint_eq(gossip_sent_bytes(b->node), 0);
   n_notes(a), n_notes(b);
-  world_run(w, 60 * 1000);
+  world_run(w, 60000);
   ck_assert_uint_le(n_notes(a), 10);
   ck_assert_uint_le(n_notes(b), 10);
   identity_free(other);
@@ -234,7 +234,7 @@ START_TEST(a_contract_that_differs_is_shown_in_words) {
   memset(&b->job.contract, 4, sizeof b->job.contract);
   b->job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"scratch\"\n";
   world_start(w);
-  world_run(w, 20 * 1000); /* longer than silence may last */
+  world_run(w, 20000); /* longer than silence may last */
   assert_refused_job(a, b, ERR_CONTRACT, 2, "class 2 is \"dent\" here, \"scratch\" there");
   assert_refused_job(b, a, ERR_CONTRACT, 2, "class 2 is \"scratch\" here, \"dent\" there");
   ck_assert_uint_eq(w->n_by_type[MESSAGE_SCHEMA], 2);
@@ -284,7 +284,7 @@ START_TEST(an_address_where_nobody_listens_is_unreachable) {
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   only_called_by(b, a);
   agent_start(a);
-  world_run(w, 10 * 1000);
+  world_run(w, 10000);
   assert_reason(a, b, ERR_UNREACHABLE, b->listen);
   agent_start(b);
   world_run(w, 3000);
@@ -299,7 +299,7 @@ START_TEST(keys_are_renewed_without_a_gap) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   const struct session *first = a->node->peers[0].slots[SLOT_LIVE].session;
-  world_run(w, 119 * 1000);
+  world_run(w, 119000);
   ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_LIVE].session, first);
   world_run(w, 2000);
   ck_assert_uint_eq(w->n_by_type[MESSAGE_HANDSHAKE_1], 2);
@@ -308,7 +308,7 @@ START_TEST(keys_are_renewed_without_a_gap) {
   world_run(w, PREVIOUS_KEEP_MS);
   ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PREVIOUS].session);
   ck_assert_ptr_null(b->node->peers[0].slots[SLOT_PREVIOUS].session);
-  world_run(w, 1000 * 1000);
+  world_run(w, 1000000);
   ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
   ck_assert_uint_eq(heard_by(a, b)->n_hello, 1);
   ck_assert_uint_ge(w->n_by_type[MESSAGE_HANDSHAKE_1], 9);
@@ -322,7 +322,7 @@ START_TEST(old_keys_are_dead_after_three_minutes) {
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   struct tape tape = {.type = MESSAGE_HANDSHAKE_1, .lose = 10000};
   tape_start(w, &tape);
-  world_run(w, 179 * 1000);
+  world_run(w, 179000);
   assert_up(a, b);
   world_run(w, 1000);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
@@ -483,7 +483,7 @@ END_TEST
 START_TEST(a_restarted_peer_is_a_new_session) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  world_run(w, 10 * 1000);
+  world_run(w, 10000);
   agent_kill(b);
   b->config.boot_epoch = 999;
   agent_start(b);
@@ -510,7 +510,7 @@ START_TEST(after_a_power_cut_the_old_session_does_not_stand_in_the_way) {
   assert_up(a, b);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
   ck_assert_uint_eq(heard_by(a, b)->n_up, 2);
-  world_run(w, 30 * 1000);
+  world_run(w, 30000);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
   ck_assert_uint_eq(dropped(a, b, ERR_CLONE), 0);
   world_free(w);
@@ -548,9 +548,9 @@ START_TEST(a_silent_session_is_dead_after_15_s) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   w->filter = nothing_arrives;
-  world_run(w, 14 * 1000);
+  world_run(w, 14000);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 0);
-  world_run(w, 2 * 1000);
+  world_run(w, 2000);
   ck_assert_int_eq(heard_by(a, b)->down, ERR_TIMED_OUT);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
   w->filter = NULL;
@@ -563,11 +563,11 @@ END_TEST
 START_TEST(a_cut_link_is_used_soon_after_it_heals) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  world_run(w, 10 * 1000);
+  world_run(w, 10000);
   w->is_cut = true;
   for (size_t i = 0; i < w->n_wires; i++)
     wire_close(w, &w->wires[i], NULL);
-  world_run(w, 10 * 1000);
+  world_run(w, 10000);
   ck_assert_int_eq(heard_by(a, b)->down, ERR_NO_SESSION);
   assert_reason(a, b, ERR_UNREACHABLE, "no connection");
   w->is_cut = false;
@@ -617,7 +617,7 @@ START_TEST(state_is_repeated_and_sent_at_a_change) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   unsigned n = heard_by(b, a)->n_state;
-  world_run(w, 50 * 1000);
+  world_run(w, 50000);
   ck_assert_uint_eq(heard_by(b, a)->n_state, n + 10);
   a->state.round = 44;
   gossip_state_changed(a->node, 0);

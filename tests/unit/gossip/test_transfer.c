@@ -65,7 +65,7 @@ START_TEST(lost_and_doubled_chunks_do_no_harm) {
   struct world *w = pair_new(SOME_BYTES);
   w->filter = lossy;
   gossip_ask(w->agents[0].node, 0, 0, MANIFEST_FULL, 0, 1);
-  world_run(w, 120 * 1000);
+  world_run(w, 120000);
   assert_arrived(&w->agents[0], &w->agents[1]);
   ck_assert_uint_gt(dropped(&w->agents[0], &w->agents[1], ERR_REPLAY), 0);
   world_free(w);
@@ -145,7 +145,7 @@ START_TEST(a_slow_fetch_pauses_and_goes_on_where_it_stood) {
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   w->filter = five_chunks;
   gossip_ask(a->node, 0, 0, MANIFEST_FULL, 0, 1);
-  world_run(w, 25 * 1000); /* the first ten seconds had five chunks: enough */
+  world_run(w, 25000); /* the first ten seconds had five chunks: enough */
   ck_assert_uint_eq(heard_by(a, b)->n_failed, 1);
   ck_assert_int_eq(heard_by(a, b)->failed, ERR_TIMED_OUT);
   w->filter = NULL;
@@ -186,7 +186,7 @@ START_TEST(parked_bytes_give_way_when_memory_is_wanted) {
   a->node->budget.limit = SOME_BYTES;
   w->filter = five_chunks;
   gossip_ask(a->node, 0, 0, MANIFEST_FULL, 0, 1);
-  world_run(w, 25 * 1000);
+  world_run(w, 25000);
   ck_assert_uint_eq(a->node->budget.used, SOME_BYTES);
   w->filter = NULL;
   agent_publish(b, 1000, 5);
@@ -339,7 +339,7 @@ START_TEST(malformed_messages_are_counted_and_survived) {
 END_TEST
 
 START_TEST(a_chunk_of_the_wrong_length_is_not_taken) {
-  struct world *w = pair_new(3 * CHUNK_BYTES);
+  struct world *w = pair_new((size_t)3 * CHUNK_BYTES);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   w->filter = five_chunks;
   w->n_by_type[MESSAGE_CHUNK] = 5;
@@ -361,7 +361,8 @@ START_TEST(asking_for_too_many_ranges_is_a_backlog) {
   struct world *w = pair_new(100);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   w->full_after = 1;
-  struct message m = {.type = MESSAGE_GET, .get = {.job = a->job.job, .n_payload = 200 * CHUNK_BYTES, .count = 1}};
+  struct message m = {.type = MESSAGE_GET,
+                      .get = {.job = a->job.job, .n_payload = (uint64_t)200 * CHUNK_BYTES, .count = 1}};
   for (uint32_t i = 0; i < MAX_SERVES + 3; i++) {
     struct peer *p = &b->node->peers[0];
     m.get.first = 2 * i;

@@ -89,7 +89,7 @@ static bool have_met(struct world *w) {
 START_TEST(three_agents_meet_and_a_payload_arrives_whole) {
   struct world *w = world_new(3, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  agent_publish(a, 5 * 1000 * 1000, 1);
+  agent_publish(a, 5000000, 1);
   b->fetches = true;
   world_start(w);
   WORLD_UNTIL(w, have_met(w), SOON_MS);
@@ -107,7 +107,7 @@ START_TEST(tcp_carries_a_payload_to_the_dialler) {
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   use_tcp(w, b);
   only_called_by(b, a);
-  agent_publish(b, 3 * 1000 * 1000, 1);
+  agent_publish(b, 3000000, 1);
   a->fetches = true;
   world_start(w);
   WORLD_UNTIL(w, have_met(w), SOON_MS);

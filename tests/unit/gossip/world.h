@@ -501,7 +501,7 @@ static inline struct world *world_new(size_t n, bool is_real) {
   w->latency_ms = 5;
   for (size_t i = 0; i < n; i++)
     ids[i] = identity_numbered((uint8_t)(i + 1));
-  qsort(ids, n, sizeof *ids, by_key);
+  qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
   for (size_t i = 0; i < n; i++)
     agent_init(w, i, ids[i]);
   for (size_t i = 0; i < n; i++) {
