@@ -105,8 +105,8 @@ START_TEST(errors_say_where_and_what) {
       {"relu", ERR_RANGE, "no layer can learn"},
       {"dense 64, relu", ERR_RANGE, "the last layer has 64 outputs, the contract needs 3: end with 'dense classes'"},
       {"dense 134217728, dense 3", ERR_LIMIT,
-       "and 134217728 outputs here the model has more than 134217728 parameters"},
-      {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with this layer"},
+       "column 1: with 20 inputs and 134217728 outputs here the model has more than 134217728 parameters"},
+      {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with 10000 inputs and 10000 outputs"},
   };
   struct contract c = toy_classes(20, 3);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
