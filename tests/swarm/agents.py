@@ -18,6 +18,7 @@ import ctypes
 import json
 import pathlib
 import random
+import re
 import resource
 import signal
 import socket
@@ -43,6 +44,9 @@ JOB = {
 # Peers on one host meet at once or not at all; a finished agent goes on answering until the test has seen it.
 SITE_JOB = {"job": "../points.job.yaml", "data": {"train": "train.csv", "global_test": "../test.csv"},
             "round": {"meet_s": 20, "deadline_min_s": 20}, "when_done": "serve"}
+
+# What the log of no agent may have.
+BROKEN = re.compile(r"Sanitizer|runtime error:|MUST\(")
 
 
 # ---- data and configurations ----
@@ -301,14 +305,25 @@ class Swarm:
         return self
 
     def __exit__(self, kind, error, trace):
-        if kind is not None and kind is not unittest.SkipTest:
-            self.print_logs()
-        for site in self:
-            if site.is_running:
-                site.kill()
-        for keeper in self.keepers:
-            keeper.close()
-        self.temporary.cleanup()
+        """After a success every agent is asked to end, so that sanitisers speak, and must not have broken."""
+        try:
+            if kind is None:
+                self.stop()
+                broken = [f"{site.name}: {line}" for site in self for line in site.log.splitlines() if BROKEN.search(line)]
+                if broken:
+                    raise AssertionError("\n".join(broken))
+        except AssertionError:
+            kind = AssertionError
+            raise
+        finally:
+            if kind is not None and kind is not unittest.SkipTest:
+                self.print_logs()
+            for site in self:
+                if site.is_running:
+                    site.kill()
+            for keeper in self.keepers:
+                keeper.close()
+            self.temporary.cleanup()
 
     def __getitem__(self, name):
         return self.sites[name]
@@ -342,9 +357,10 @@ class Swarm:
         return self
 
     def stop(self):
-        """SIGTERM to all that run."""
+        """SIGTERM to all that run; their exit codes do not matter here."""
         for site in self:
             if site.is_running:
+                site.signal(signal.SIGCONT)
                 site.stop()
 
     def wait_finished(self, timeout, names=None):

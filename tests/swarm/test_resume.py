@@ -85,7 +85,8 @@ class Resume(unittest.TestCase):
             wait_for(lambda: swarm["a"].committed()[-1]["merged"] == 2, 20, "a merges c")
 
     def test_cut_off_and_back(self):
-        """SIGSTOP for some rounds: the others go on; afterwards it jumps to their round and takes part again."""
+        """Stopped for longer than connections last (a host that slept): the others go on; afterwards it jumps to their
+        round and takes part again."""
         with Swarm("abc", ring("abc"), site=QUICK) as swarm:
             swarm.start()
             swarm.run_on(3, 30)
@@ -93,6 +94,7 @@ class Resume(unittest.TestCase):
             c.signal(signal.SIGSTOP)
             before = swarm["a"].status()["job"]["round"]
             swarm["a"].wait_round(before + 8, 60)
+            time.sleep(5)  # that long
             c.signal(signal.SIGCONT)
             c.wait_round(before + 10, 30)
             outcomes = [row["outcome"] for row in c.committed() if row["round"] > before]
