@@ -46,7 +46,7 @@ SITE_JOB = {"job": "../points.job.yaml", "data": {"train": "train.csv", "global_
             "round": {"meet_s": 20, "deadline_min_s": 20}, "when_done": "serve"}
 
 # What the log of no agent may have.
-BROKEN = re.compile(r"Sanitizer|runtime error:|MUST\(")
+BROKEN = re.compile(r"Sanitizer|runtime error:|starling: bug at|Assertion failed")
 
 
 # ---- data and configurations ----
