@@ -27,7 +27,7 @@ struct demo {
   struct demo_site sites[DEMO_SITES];
   struct demo_view view;
   struct timespec started;
-  int signal_fd;
+  int signal_fd, folder_fd;
   char why[MAX_CONFIG_WHY_BYTES];
 };
 
@@ -70,14 +70,14 @@ static enum err start_site(struct demo *d, struct demo_site *site, const char *c
   return ERR_OK;
 }
 
-/* The last line of a log, where the agent says why it ended. */
+/* The last line of a log before "stopped": there the agent says why it ended. */
 static void read_last_line(const char *path, char out_line[MAX_REASON_BYTES]) {
   char line[MAX_REASON_BYTES];
   FILE *log = fopen(path, "re");
   out_line[0] = '\0';
   while (log && fgets(line, sizeof line, log)) {
     line[strcspn(line, "\n")] = '\0';
-    if (line[0])
+    if (line[0] && !strstr(line, " info stopped "))
       memcpy(out_line, line, sizeof line);
   }
   if (log)
@@ -238,7 +238,9 @@ static enum err read_results(struct demo *d) {
 
 static enum err run(struct demo *d) {
   printf("[1/3] keys and configs for %d sites in %s\n", DEMO_SITES, d->options.folder);
-  enum err e = demo_write_sites(&d->options, d->sites, d->why);
+  enum err e = demo_folder_open(d->options.folder, &d->folder_fd, d->why);
+  if (e == ERR_OK)
+    e = demo_write_sites(&d->options, d->sites, d->why);
   if (e != ERR_OK)
     return e;
   printf("[2/3] %d agents on 127.0.0.1, ports %u to %u, learn together, with no server\n", DEMO_SITES, d->sites[0].port,
@@ -269,7 +271,7 @@ int verb_demo(struct call *call) {
   if (!d)
     return answer_error(call, EXIT_INTERNAL, err_name(ERR_NO_MEMORY), NULL, "%s", err_sentence(ERR_NO_MEMORY));
   d->call = call;
-  d->signal_fd = -1;
+  d->signal_fd = d->folder_fd = -1;
   d->view.is_terminal = isatty(STDOUT_FILENO);
   d->options.folder = call->flags[0] ? call->flags[0] : "starling-demo";
   bool ok = read_number(call->flags[1], 20, &d->options.rounds) && d->options.rounds > 0 &&
@@ -284,6 +286,8 @@ int verb_demo(struct call *call) {
     json_decref(d->sites[i].status);
   if (d->signal_fd >= 0)
     close(d->signal_fd);
+  if (d->folder_fd >= 0)
+    close(d->folder_fd);
   int code = EXIT_DONE;
   if (!ok)
     code = answer_error(call, EXIT_USAGE, err_name(e), "rounds from 1, seed from 0",

@@ -33,6 +33,10 @@ struct demo_site {
   uint64_t sent_bytes;               /* final, by all of them */
 };
 
+/* Makes the demo's folder when it is missing and holds it until the descriptor is closed, so that no second demo works in
+ * it: ERR_LOCKED. `why` is one line. */
+MUST_USE enum err demo_folder_open(const char *path, int *out_fd, char why[MAX_CONFIG_WHY_BYTES]);
+
 /* Looks for the data set, makes or keeps the keys, finds free ports, writes job and site files, removes the states of an earlier run.
  * `why` is one line. */
 MUST_USE enum err demo_write_sites(const struct demo_options *options, struct demo_site sites[DEMO_SITES],

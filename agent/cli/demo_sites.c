@@ -1,10 +1,12 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +32,22 @@ static enum err fail(char why[MAX_CONFIG_WHY_BYTES], const char *path, enum err 
 
 static enum err make_folder(const char *path, char why[MAX_CONFIG_WHY_BYTES]) {
   return mkdir(path, 0755) == 0 || errno == EEXIST ? ERR_OK : fail(why, path, err_from_errno(errno));
+}
+
+enum err demo_folder_open(const char *path, int *out_fd, char why[MAX_CONFIG_WHY_BYTES]) {
+  enum err e = make_folder(path, why);
+  if (e != ERR_OK)
+    return e;
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return fail(why, path, err_from_errno(errno));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: another demo runs there; wait for it, or choose --dir", path);
+    return ERR_LOCKED;
+  }
+  *out_fd = fd;
+  return ERR_OK;
 }
 
 /* Removes a folder that this demo made: files and one level of folders. */
@@ -195,7 +213,7 @@ enum err demo_write_sites(const struct demo_options *options, struct demo_site s
              err_sentence(err_from_errno(errno)));
     return ERR_NOT_FOUND;
   }
-  enum err e = make_folder(options->folder, why);
+  enum err e = ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
     e = prepare_site(options, &sites[i], i + 1, why);
   if (e == ERR_OK)
