@@ -134,12 +134,12 @@ enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
     return ERR_EQUIVOCATION;
   struct chain_place place = link_place(m);
   inbox_newest(in, &place.position);
-  in->not_before_ms = 0; /* if something was asked, this is the answer */
   int order = position_compare(&place.position, &in->held.position);
   if (m->kind != MANIFEST_FULL && order < 0)
     return ERR_REPLAY;
   if (!is_wanted(in, m))
     return ERR_OK;
+  in->not_before_ms = 0; /* if something was asked, this is the answer */
   if (is_next(in, m) && !continues(in, m)) {
     in->needs_full = true;
     return ERR_CHAIN;

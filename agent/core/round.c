@@ -156,6 +156,10 @@ static void retry_writing(struct round_machine *m, uint64_t now_ms) {
 
 static void on_epoch_raised(struct round_machine *m, uint64_t boot_epoch) {
   m->config.boot_epoch = boot_epoch;
+  if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
+    machine_raise_epoch(m);
+    return;
+  }
   m->raising_above = 0;
   machine_publish_waiting(m);
 }

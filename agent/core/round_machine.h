@@ -56,7 +56,7 @@ struct round_machine {
   enum err halted; /* ERR_OK: not halted */
   struct scribe_job *unwritten[N_UNWRITTEN];
   uint64_t retry_at_ms;
-  uint64_t raising_above; /* 0: no raise of the epoch is under way */
+  uint64_t raising_above; /* highest epoch that was proved; 0: no raise is under way */
 
   uint64_t finished_at_ms;
   bool is_short, has_failed;
@@ -96,6 +96,7 @@ void machine_go_on(struct round_machine *m, uint64_t now_ms);
 void machine_on_train_result(struct round_machine *m, struct trainer_result *r); /* moved */
 void machine_on_published(struct round_machine *m, uint64_t now_ms);
 void machine_publish_waiting(struct round_machine *m);
+void machine_raise_epoch(struct round_machine *m);
 /* The peer holds an update of ours that we do not know. */
 void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof);
 

@@ -236,6 +236,7 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
 /* An adoption that found no usable copy goes back to meeting; everything else is committed. */
 void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms) {
   uint32_t n_merged = 0;
+  MUST(r->error == ERR_OK || r->error == (r->kind == JOB_ADOPT ? ERR_NOT_FOUND : ERR_MERGE_REFUSED));
   for (size_t i = 0; i < r->n_peers; i++)
     n_merged += settle_row(m, &r->peers[i]);
   if (r->kind == JOB_ADOPT && r->error != ERR_OK) {

@@ -7,13 +7,18 @@ enum err round_peer_refusal(const struct round_peer *p) {
   return is_refused ? p->link_reason : ERR_OK;
 }
 
-enum err round_peer_standing(const struct round_peer *p) {
+/* Why nothing of it may be merged, however fresh it is. */
+static enum err exclusion_of(const struct round_peer *p) {
   if (p->is_quarantined)
     return ERR_QUARANTINED;
   if (round_peer_refusal(p) != ERR_OK)
     return round_peer_refusal(p);
-  if (p->has_state && !p->state.follows)
-    return ERR_NOT_FOLLOWING;
+  return p->has_state && !p->state.follows ? ERR_NOT_FOLLOWING : ERR_OK;
+}
+
+enum err round_peer_standing(const struct round_peer *p) {
+  if (exclusion_of(p) != ERR_OK)
+    return exclusion_of(p);
   bool is_resting = p->has_state && inbox_is_current(&p->inbox);
   if (is_resting && p->state.finished)
     return ERR_FINISHED;
@@ -49,12 +54,8 @@ enum err round_peer_missing_reason(const struct round_peer *p) {
 }
 
 enum err round_peer_copy_check(const struct round_peer *p) {
-  if (p->is_quarantined)
-    return ERR_QUARANTINED;
-  if (round_peer_refusal(p) != ERR_OK)
-    return round_peer_refusal(p);
-  if (p->has_state && !p->state.follows)
-    return ERR_NOT_FOLLOWING;
+  if (exclusion_of(p) != ERR_OK)
+    return exclusion_of(p);
   if (p->next.position.sequence == 0)
     return round_peer_missing_reason(p);
   if (p->next.samples == 0)

@@ -86,7 +86,7 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
   own.boot_epoch = m->config.boot_epoch;
   own.sequence = m->last_sequence + 1;
   own.round = m->in_work.round;
-  own.sub = (uint16_t)m->in_work.sub;
+  own.sub = m->in_work.sub < UINT16_MAX ? (uint16_t)m->in_work.sub : UINT16_MAX; /* shown, never reckoned with */
   own.degree = (uint16_t)m->config.n_peers;
   own.mu = 1;
   if (r->error != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
@@ -179,6 +179,7 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r) 
   if (r->error == ERR_OK) {
     m->train_failures = 0;
     m->training_ms = (uint64_t)(r->seconds * 1000);
+    m->shown.has_trained = true;
     m->shown.train_loss = r->train_loss;
   } else {
     training_failed(m, r);
@@ -207,18 +208,25 @@ void machine_on_published(struct round_machine *m, uint64_t now_ms) {
 
 /* ---- rolled-back store -------------------------------------------------------------------------------------------- */
 
-/* This store was rolled back or lost: what is encoded next starts a chain, above everything that peers have seen. */
+void machine_raise_epoch(struct round_machine *m) {
+  struct scribe_job *job = machine_scribe_job(SCRIBE_RAISE_EPOCH);
+  job->above = m->raising_above;
+  machine_put_write(m, job);
+}
+
+/* This store was rolled back or lost: what is encoded next starts a chain, above everything that peers have seen. A raise
+ * that is under way already is followed by another one, so that the scribe has one at a time. */
 void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof) {
   bool is_known = proof->boot_epoch <= m->config.boot_epoch && proof->sequence <= m->last_sequence;
   if (proof->sequence > m->last_sequence)
     m->last_sequence = proof->sequence;
   if (is_known || proof->boot_epoch <= m->raising_above)
     return;
+  bool is_raising = m->raising_above > 0;
   m->starts_chain = true;
   m->raising_above = proof->boot_epoch;
   machine_note(m, "rolled-back", peer,
                "it holds a newer update of ours than our store: a backup was restored or state was lost");
-  struct scribe_job *job = machine_scribe_job(SCRIBE_RAISE_EPOCH);
-  job->above = proof->boot_epoch;
-  machine_put_write(m, job);
+  if (!is_raising)
+    machine_raise_epoch(m);
 }

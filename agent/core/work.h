@@ -67,7 +67,9 @@ struct trainer_job {
 struct trainer_result {
   enum trainer_job_kind kind;
   struct round_label label;
-  enum err error; /* JOB_TRAIN: the model is as before the job; JOB_MERGE: ERR_MERGE_REFUSED = own half-step kept */
+  /* JOB_TRAIN: the model is as before the job; JOB_MERGE: ERR_MERGE_REFUSED = own half-step kept; JOB_ADOPT:
+   * ERR_NOT_FOUND = no copy was usable. Any other error of the last two must end the process: the model is in between. */
+  enum err error;
   char sentence[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES]; /* JOB_LOAD: file, place and remedy, or a warning */
 
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */

@@ -173,7 +173,7 @@ static json_t *job_object(struct agent *a, uint64_t now_ms) {
   json_object_set_new(o, "progress_total", json_integer(total));
   json_object_set_new(o, "closes_in_s", known(closes_s));
   json_object_set_new(o, "waiting_for", waited_for(a));
-  json_object_set_new(o, "train_loss", json_number(v.train_loss));
+  json_object_set_new(o, "train_loss", v.has_trained ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));
   json_object_set_new(o, "test_samples", json_integer(v.n_test));
   json_object_set_new(o, "headline", json_string(is_regression ? "R2" : "accuracy"));

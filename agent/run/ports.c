@@ -232,8 +232,10 @@ static void log_round(struct agent *a) {
            v.committed.sub);
   left_out(a, missing, sizeof missing);
   struct log_field fields[8] = {log_text("round", label), log_integer("merged", v.n_merged),
-                                log_integer("of", v.n_expected), log_real("loss", v.train_loss)};
-  size_t n = 4;
+                                log_integer("of", v.n_expected)};
+  size_t n = 3;
+  if (v.has_trained)
+    fields[n++] = log_real("loss", v.train_loss);
   if (v.metrics.has_local)
     fields[n++] = log_real("local", v.metrics.local_headline);
   if (v.metrics.has_global)

@@ -599,6 +599,28 @@ START_TEST(a_rolled_back_store_is_proved_and_starts_a_new_chain) {
 }
 END_TEST
 
+START_TEST(a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk) {
+  struct swarm *s = forever(3);
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 2, 60000));
+  s->agents[0].disk = ERR_NO_SPACE;
+  for (uint64_t epoch = 40; epoch <= 42; epoch++) {
+    struct manifest proof = {.boot_epoch = epoch << 32, .sequence = 100};
+    struct hello_job hello = {0};
+    round_on_hello(s->agents[0].machine, 0, &hello, &proof, s->now_ms);
+  }
+  swarm_run(s, 20000);
+  ck_assert_uint_eq(swarm_round(s, 0), 2);
+  s->agents[0].disk = ERR_OK;
+  swarm_run(s, 60000);
+  const struct durable *d = &s->agents[0].durable;
+  ck_assert_uint_gt(swarm_round(s, 0), 10);
+  ck_assert_uint_eq(d->boot_epoch >> 32, 43);
+  ck_assert_uint_gt(d->kept[d->n_kept - 1].sequence, 100);
+  swarm_free(s);
+}
+END_TEST
+
 /* ---- alone and the end -------------------------------------------------------------------------------------------- */
 
 START_TEST(alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange) {
@@ -771,6 +793,7 @@ int main(void) {
       failed_trainings_publish_none_halve_the_rate_and_pause, a_merge_that_is_not_finite_keeps_the_half_step,
       a_full_disk_halts_and_leaves_by_itself, training_runs_beside_the_commit_and_nothing_leaves_before_it,
       a_rolled_back_store_is_proved_and_starts_a_new_chain,
+      a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk,
       alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange,
       alone_survives_a_restart_and_its_end_is_short, two_of_three_with_min_peers_two_wait_for_the_third,
       who_has_finished_is_served_and_not_waited_for, the_end_waits_for_a_follower_at_most_the_linger,
