@@ -146,6 +146,12 @@ static bool is_finished(const struct demo_site *site) {
   return phase && strcmp(phase, "finished") == 0;
 }
 
+/* Whether its state directory cannot be written, as on a full disk: nothing goes on until somebody makes room. */
+static bool is_halted(const struct demo_site *site) {
+  const char *word = site->status ? json_string_value(json_at(site->status, "word")) : NULL;
+  return word && strcmp(word, "HALTED") == 0;
+}
+
 static enum err look_at_all(struct demo *d, bool *out_all_finished) {
   *out_all_finished = true;
   for (size_t i = 0; i < DEMO_SITES; i++) {
@@ -159,6 +165,11 @@ static enum err look_at_all(struct demo *d, bool *out_all_finished) {
       return e;
     look_at(d, &d->sites[i]);
     *out_all_finished = *out_all_finished && is_finished(&d->sites[i]);
+    if (is_halted(&d->sites[i])) {
+      snprintf(d->why, sizeof d->why, "%s is halted: %s", d->sites[i].name,
+               json_string_value(json_at(d->sites[i].status, "why")));
+      return ERR_IO;
+    }
   }
   return ERR_OK;
 }
