@@ -30,24 +30,6 @@ void text_print(const char *text, FILE *out) {
   }
 }
 
-int exit_code_of(enum err e) {
-  switch (e) {
-  case ERR_OK:
-    return EXIT_DONE;
-  case ERR_PERMISSION:
-  case ERR_LOCKED:
-  case ERR_NOT_CONNECTED:
-    return EXIT_UNREACHABLE;
-  case ERR_TIMED_OUT:
-    return EXIT_TIMED_OUT;
-  case ERR_NO_MEMORY:
-  case ERR_IO:
-    return EXIT_INTERNAL;
-  default:
-    return EXIT_USAGE;
-  }
-}
-
 static void dump(json_t *envelope) {
   char *text = envelope ? json_dumps(envelope, JSON_COMPACT) : NULL;
   puts(text ? text

@@ -23,9 +23,6 @@ __attribute__((format(printf, 5, 6))) int answer_error(struct call *call, int co
 /* Adds a warning to the answer to come. */
 __attribute__((format(printf, 2, 3))) void answer_warn(struct call *call, const char *format, ...);
 
-/* The exit code for an error where a verb has no closer one. */
-int exit_code_of(enum err e);
-
 /* Writes text from outside: control characters and malformed UTF-8 as \xNN. */
 void text_print(const char *text, FILE *out);
 

@@ -1,7 +1,7 @@
 /* The command line: one table of verbs, one way to parse, one way to answer.
  *
  * Every verb that shows something makes JSON first; tables and TSV are views of it (cli/table.h). Exit codes are those of
- * `enum exit_code` for every verb. Nothing depends on the locale. Main thread. */
+ * agent/exit.h for every verb. Nothing depends on the locale. Main thread. */
 #ifndef AGENT_CLI_CLI_H
 #define AGENT_CLI_CLI_H
 
@@ -10,15 +10,7 @@
 #include <stddef.h>
 
 #include "agent/config.h"
-
-enum exit_code {
-  EXIT_DONE = 0,
-  EXIT_FAILED = 1,      /* what was asked about or for failed */
-  EXIT_UNREACHABLE = 2, /* no agent answers, or it is not allowed */
-  EXIT_TIMED_OUT = 3,
-  EXIT_USAGE = 4, /* arguments or configuration */
-  EXIT_INTERNAL = 5,
-};
+#include "agent/exit.h"
 
 enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_TSV };
 

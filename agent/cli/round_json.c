@@ -75,7 +75,7 @@ json_t *round_json(const struct store_round *r) {
   json_object_set_new(row, "expected", count(r->n_expected));
   json_object_set_new(row, "sent_bytes", count(r->sent_bytes));
   json_object_set_new(row, "received_bytes", count(r->received_bytes));
-  json_object_set_new(row, "model", digest_text(&r->model));
+  json_object_set_new(row, "model", digest_is_zero(&r->model) ? json_null() : digest_text(&r->model));
   return row;
 }
 

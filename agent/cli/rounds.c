@@ -11,7 +11,12 @@
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
 
-enum { FLAG_LAST, FLAG_TIMEOUT = 0, MAX_ROUNDS = 1000 };
+enum {
+  FLAG_LAST,
+  FLAG_TIMEOUT = 0,
+  MAX_ROUNDS = 1000,
+  MAX_ROUNDS_ASKED = 100 /* what surely fits into an answer's line */
+};
 
 /* "418" or "418+2". */
 static bool read_label(struct call *call, const char *text, struct round_label *out_label) {
@@ -28,12 +33,16 @@ static bool read_label(struct call *call, const char *text, struct round_label *
   return true;
 }
 
-/* Asks the agent; only when none runs there, the database. `request` is moved. */
+/* Asks the agent; when none runs there, or for more than fits into its answer, the database. `request` is moved. */
 static json_t *ask(struct call *call, const struct config *c, json_t *request, const struct history_query *query,
                    int *out_code) {
-  char why[MAX_CONFIG_WHY_BYTES], database_why[MAX_REASON_BYTES];
+  char why[MAX_CONFIG_WHY_BYTES] = "the agent was not asked", database_why[MAX_REASON_BYTES];
   json_t *data = NULL;
-  enum err e = agent_ask(call, c->state_dir, request, &data, why);
+  enum err e = ERR_NOT_CONNECTED;
+  if (query->last <= MAX_ROUNDS_ASKED)
+    e = agent_ask(call, c->state_dir, request, &data, why);
+  else
+    json_decref(request);
   if (e == ERR_OK)
     return data;
   if (e != ERR_NOT_CONNECTED) {

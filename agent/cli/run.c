@@ -20,13 +20,13 @@ static void hold_until_stopped(void) {
 
 int verb_run(struct call *call) {
   struct config *c;
-  bool hold = call->flags[FLAG_HOLD] != NULL;
+  bool holds = call->flags[FLAG_HOLD] != NULL;
   if (!call_load_config(call, &c)) {
-    if (hold)
+    if (holds)
       hold_until_stopped();
     return EXIT_USAGE;
   }
-  int code = agent_run(c, hold);
+  int code = agent_run(c, holds);
   config_free(c);
   return code;
 }

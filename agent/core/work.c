@@ -42,6 +42,10 @@ void scribe_job_free(struct scribe_job *job) {
   free(job);
 }
 
+bool err_is_temporary(enum err e) {
+  return e == ERR_NO_SPACE || e == ERR_READ_ONLY;
+}
+
 void scribe_result_free(struct scribe_result *result) {
   if (result == NULL)
     return;

@@ -129,13 +129,16 @@ struct scribe_job {
   struct round_label label;
 };
 
+/* A full or read-only disk: everything is as it was, and the work can be tried again later. */
+bool err_is_temporary(enum err e);
+
 struct scribe_result {
   enum scribe_job_kind kind;
   enum err error;
 
   /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none). */
   int payload_fd, copy_fd;
-  struct scribe_job *job; /* moved back on ERR_NO_SPACE and ERR_READ_ONLY so that it can be tried again, else NULL */
+  struct scribe_job *job; /* moved back when the error is temporary, so that it can be tried again, else NULL */
 
   uint64_t boot_epoch; /* SCRIBE_RAISE_EPOCH */
 

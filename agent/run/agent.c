@@ -18,7 +18,6 @@
 #include "crypto/names.h"
 #include "crypto/random.h"
 
-enum { EXIT_DONE = 0, EXIT_SHORT = 1, EXIT_NOT_ALLOWED = 2, EXIT_CONFIG = 4, EXIT_INTERNAL = 5 };
 enum { STORE_RETRY_MS = 30000, MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
 
 uint64_t agent_now_ms(void *context) {
@@ -32,24 +31,7 @@ void agent_fail(struct agent *a, int exit_code, const char *event, const char *s
   a->exit_code = exit_code;
   snprintf(a->sentence, sizeof a->sentence, "%s", sentence);
   log_event(LOG_ERROR, event, NULL, LOG_FIELDS(log_text("text", sentence)));
-  a->is_stopping = exit_code != EXIT_CONFIG || !a->holds;
-}
-
-/* What ends the program with which code; every other error is internal. */
-static int exit_code_of(enum err e) {
-  switch (e) {
-  case ERR_LOCKED:
-  case ERR_PERMISSION:
-  case ERR_BUSY:
-    return EXIT_NOT_ALLOWED;
-  case ERR_NO_MEMORY:
-  case ERR_IO:
-  case ERR_NO_SPACE:
-  case ERR_READ_ONLY:
-    return EXIT_INTERNAL;
-  default:
-    return EXIT_CONFIG;
-  }
+  a->is_stopping = exit_code != EXIT_USAGE || !a->holds;
 }
 
 /* ---- start, one part after the other ------------------------------------------------------------------------------ */
@@ -118,8 +100,41 @@ static enum err take_peers(struct agent *a) {
   return ERR_OK;
 }
 
-static bool is_temporary(enum err e) {
-  return e == ERR_NO_SPACE || e == ERR_READ_ONLY;
+static enum err open_control(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
+  char path[MAX_PATH_BYTES + 16];
+  if (a->control)
+    return ERR_OK;
+  snprintf(path, sizeof path, "%s/control.sock", a->config->state_dir);
+  struct control_events events = agent_control_events(a);
+  return control_open(path, &events, &a->control, why);
+}
+
+static void take_signal(struct agent *a) {
+  int number = signals_take(a->signal_fd);
+  if (number == SIGHUP)
+    log_event(LOG_WARNING, "reload", NULL, LOG_FIELDS(log_text("text", "configuration is read at the next start")));
+  else if (number != 0)
+    a->is_stopping = true;
+}
+
+/* Nothing works, but the probe and the people who ask are told why, for so long or until somebody stops us. */
+static void stand_by(struct agent *a, uint64_t until_ms) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  if (open_control(a, why) != ERR_OK)
+    log_event(LOG_ERROR, "control", NULL, LOG_FIELDS(log_text("text", why)));
+  while (!a->is_stopping && agent_now_ms(NULL) < until_ms) {
+    struct link_fd lent[CONTROL_MAX_FDS];
+    struct pollfd fds[1 + CONTROL_MAX_FDS] = {{.fd = a->signal_fd, .events = POLLIN}};
+    size_t n = a->control ? control_fds(a->control, lent) : 0;
+    for (size_t i = 0; i < n; i++)
+      fds[1 + i] = (struct pollfd){.fd = lent[i].fd, .events = lent[i].want_write ? POLLIN | POLLOUT : POLLIN};
+    if (poll(fds, 1 + n, CONTROL_STAGE_MS) > 0 && fds[0].revents)
+      take_signal(a);
+    for (size_t i = 0; i < n; i++)
+      lent[i].ready = fds[1 + i].revents != 0;
+    if (a->control)
+      control_ready(a->control, lent, n, agent_now_ms(NULL));
+  }
 }
 
 /* A full or read-only disk is waited for: leaving would only make the supervisor start us again and again. */
@@ -131,25 +146,20 @@ static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
                                 .random = (uint32_t)random_u64()};
   memcpy(config.identity, identity_public(a->identity)->bytes, sizeof config.identity);
   enum err e;
-  while (is_temporary(e = store_open(&config, &a->store, warning, why))) {
+  while (err_is_temporary(e = store_open(&config, &a->store, warning, why))) {
     log_event(LOG_ERROR, "halted", NULL, LOG_FIELDS(log_text("text", why)));
-    struct pollfd signal = {.fd = a->signal_fd, .events = POLLIN};
-    if (poll(&signal, 1, STORE_RETRY_MS) > 0)
+    snprintf(a->sentence, sizeof a->sentence, "%s", why);
+    stand_by(a, agent_now_ms(NULL) + STORE_RETRY_MS);
+    if (a->is_stopping)
       return ERR_STOPPED;
   }
+  a->sentence[0] = '\0';
   if (e != ERR_OK)
     return e;
   if (warning[0])
     log_event(LOG_WARNING, "state-dir", NULL, LOG_FIELDS(log_text("text", warning)));
   a->boot_epoch = store_boot_epoch(a->store);
   return ERR_OK;
-}
-
-static enum err open_control(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
-  char path[MAX_PATH_BYTES + 16];
-  snprintf(path, sizeof path, "%s/control.sock", a->config->state_dir);
-  struct control_events events = agent_control_events(a);
-  return control_open(path, &events, &a->control, why);
 }
 
 static enum err start_trainer(struct agent *a) {
@@ -279,10 +289,11 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   return e;
 }
 
+/* Gossip first: its callbacks ask all the others. */
 static void stop(struct agent *a) {
+  gossip_close(a->gossip, ERR_STOPPED);
   trainer_stop(a->trainer);
   scribe_stop(a->scribe);
-  gossip_close(a->gossip, ERR_STOPPED);
   control_close(a->control);
   round_free(a->round);
   outbox_done(&a->outbox);
@@ -300,14 +311,6 @@ static void stop(struct agent *a) {
 
 /* ---- loop --------------------------------------------------------------------------------------------------------- */
 
-static void take_signal(struct agent *a) {
-  int number = signals_take(a->signal_fd);
-  if (number == SIGHUP)
-    log_event(LOG_WARNING, "reload", NULL, LOG_FIELDS(log_text("text", "configuration is read at the next start")));
-  else if (number != 0)
-    a->is_stopping = true;
-}
-
 static int64_t time_left(uint64_t due_ms, uint64_t now_ms) {
   if (due_ms == UINT64_MAX)
     return -1;
@@ -319,7 +322,7 @@ static void end_when_done(struct agent *a, uint64_t now_ms) {
   bool is_over = end == ROUND_ENDED || end == ROUND_ENDED_SHORT;
   if (!is_over || a->site_job->when_done != WHEN_DONE_EXIT)
     return;
-  a->exit_code = end == ROUND_ENDED_SHORT ? EXIT_SHORT : EXIT_DONE;
+  a->exit_code = end == ROUND_ENDED_SHORT ? EXIT_FAILED : EXIT_DONE;
   a->is_stopping = true;
 }
 
@@ -346,26 +349,6 @@ static void turn(struct agent *a) {
   control_ready(a->control, fds + N_OWN, n_control, agent_now_ms(NULL));
 }
 
-/* Nothing works, but the probe and the people who ask are told why, until somebody stops us. */
-static void hold(struct agent *a) {
-  char why[MAX_CONFIG_WHY_BYTES];
-  if (!a->control && (open_control(a, why) != ERR_OK))
-    log_event(LOG_ERROR, "control", NULL, LOG_FIELDS(log_text("text", why)));
-  while (!a->is_stopping) {
-    struct link_fd lent[CONTROL_MAX_FDS];
-    struct pollfd fds[1 + CONTROL_MAX_FDS] = {{.fd = a->signal_fd, .events = POLLIN}};
-    size_t n = a->control ? control_fds(a->control, lent) : 0;
-    for (size_t i = 0; i < n; i++)
-      fds[1 + i] = (struct pollfd){.fd = lent[i].fd, .events = lent[i].want_write ? POLLIN | POLLOUT : POLLIN};
-    if (poll(fds, 1 + n, CONTROL_STAGE_MS) > 0 && fds[0].revents)
-      take_signal(a);
-    for (size_t i = 0; i < n; i++)
-      lent[i].ready = fds[1 + i].revents != 0;
-    if (a->control)
-      control_ready(a->control, lent, n, agent_now_ms(NULL));
-  }
-}
-
 static void log_started(const struct agent *a) {
   log_event(LOG_INFO, "started", NULL,
             LOG_FIELDS(log_text("name", a->config->name), log_text("job", a->site_job->job.name),
@@ -383,9 +366,7 @@ int agent_run(const struct config *config, bool holds) {
   char why[MAX_CONFIG_WHY_BYTES] = "";
   log_set(config->log_level, config->log_format);
   outbox_init(&a.outbox);
-  enum err e = random_open();
-  if (e == ERR_OK)
-    e = signals_open(&a.signal_fd);
+  enum err e = signals_open(&a.signal_fd);
   if (e == ERR_OK)
     e = start(&a, why);
   if (e == ERR_OK)
@@ -394,8 +375,8 @@ int agent_run(const struct config *config, bool holds) {
     agent_fail(&a, exit_code_of(e), "cannot-start", why[0] ? why : err_sentence(e));
   while (e == ERR_OK && !a.is_stopping)
     turn(&a);
-  if (e != ERR_OK && e != ERR_STOPPED && !a.is_stopping)
-    hold(&a);
+  if (!a.is_stopping && e != ERR_STOPPED)
+    stand_by(&a, UINT64_MAX);
   stop(&a);
   if (a.signal_fd >= 0)
     close(a.signal_fd);

@@ -7,6 +7,7 @@
 
 #include "agent/config.h"
 #include "agent/core/round.h"
+#include "agent/exit.h"
 #include "agent/run/control.h"
 #include "agent/run/outbox.h"
 #include "agent/run/scribe.h"
@@ -41,10 +42,10 @@ struct agent {
   int signal_fd;
   uint64_t started_ms;
 
-  bool holds; /* stays up without working rather than exit with 4 */
+  bool holds; /* stays up without working rather than exit with EXIT_USAGE */
   bool is_stopping;
   int exit_code;
-  char sentence[MAX_CONFIG_WHY_BYTES]; /* why it cannot work; shown by `health` under --hold */
+  char sentence[MAX_CONFIG_WHY_BYTES]; /* why it cannot work; shown by `health` */
 };
 
 uint64_t agent_now_ms(void *context);

@@ -282,11 +282,22 @@ struct round_ports agent_round_ports(struct agent *a) {
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the round machine can go on from it, as struct trainer_result says. */
+static bool is_usable(const struct trainer_result *r) {
+  bool is_merge = r->kind == JOB_MERGE || r->kind == JOB_ADOPT;
+  return !is_merge || r->error == ERR_OK || r->error == (r->kind == JOB_MERGE ? ERR_MERGE_REFUSED : ERR_NOT_FOUND);
+}
+
 static void take_trained(struct agent *a, struct trainer_result *r) {
   bool is_load = r->kind == JOB_LOAD;
   enum err e = r->error;
+  if (!is_usable(r)) {
+    agent_fail(a, EXIT_INTERNAL, "merge-failed", err_sentence(e));
+    trainer_result_free(r);
+    return;
+  }
   if (is_load && e != ERR_OK)
-    agent_fail(a, 4, "data-refused", r->sentence);
+    agent_fail(a, EXIT_USAGE, "data-refused", r->sentence);
   else if (is_load)
     log_event(LOG_INFO, "data-loaded", NULL,
               LOG_FIELDS(log_integer("train", r->n_samples), log_integer("test", r->n_test),
@@ -294,17 +305,13 @@ static void take_trained(struct agent *a, struct trainer_result *r) {
   round_on_trained(a->round, r, now());
 }
 
-static bool is_temporary(enum err e) {
-  return e == ERR_NO_SPACE || e == ERR_READ_ONLY;
-}
-
 static void take_written(struct agent *a, struct scribe_result *r) {
   bool is_round = r->kind == SCRIBE_PUBLISH || r->kind == SCRIBE_COMMIT || r->kind == SCRIBE_RAISE_EPOCH;
-  if (is_round && r->error != ERR_OK && !is_temporary(r->error)) {
+  if (is_round && r->error != ERR_OK && !err_is_temporary(r->error)) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
     snprintf(sentence, sizeof sentence, "%s: a round could not be written: %s; a restart recovers",
              a->config->state_dir, err_sentence(r->error));
-    agent_fail(a, 5, "store-failed", sentence);
+    agent_fail(a, EXIT_INTERNAL, "store-failed", sentence);
     scribe_result_free(r);
     return;
   }

@@ -116,7 +116,7 @@ static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   result->error = run[job->kind](s, job, result);
   if (result->error != ERR_OK)
     close_files(result);
-  if (result->error == ERR_NO_SPACE || result->error == ERR_READ_ONLY)
+  if (err_is_temporary(result->error))
     result->job = job; /* now the result's */
   else
     scribe_job_free(job);

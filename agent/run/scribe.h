@@ -1,7 +1,7 @@
 /* The scribe: the thread that owns the store. One job, one transaction, one result, in order; fsync never stops the loop.
  *
- * ERR_NO_SPACE and ERR_READ_ONLY give the job back so that the loop can try it again; every other failure of a publish or
- * commit must end the process.
+ * A temporary error gives the job back so that the loop can try it again; every other failure of a publish or commit must
+ * end the process.
  *
  * Thread: everything here is for the loop thread. */
 #ifndef AGENT_RUN_SCRIBE_H
