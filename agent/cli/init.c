@@ -54,7 +54,7 @@ static const char job_text[] =
     "  batch: 32\n"
     "  learning_rate: 0.05\n"
     "  momentum: 0.9\n"
-    "# count: 50                             # the last round; without it, for ever\n";
+    "count: 50                               # the last round; without it, for ever\n";
 
 /* Four and four of the digits that a key has, "k3vz-7qd2": 40 bits. */
 static void make_swarm(char out_swarm[SWARM_BYTES]) {
