@@ -1,5 +1,10 @@
 #include "agent/core/round_machine.h"
 
+/* No number above this one is believed: the job's last, else one that leaves room to count on. */
+static uint64_t highest_round(const struct round_machine *m) {
+  return m->config.count > 0 ? m->config.count : UINT64_C(1) << 62;
+}
+
 /* The (f+1)-th highest committed round among the m peers with a session, f = ⌊m/3⌋: what f liars cannot make up. */
 static uint64_t vouched_round(const struct round_machine *m) {
   uint64_t rounds[MAX_PEERS];
@@ -13,7 +18,8 @@ static uint64_t vouched_round(const struct round_machine *m) {
       rounds[at] = rounds[at - 1];
     rounds[at] = p->state.round;
   }
-  return n == 0 ? 0 : rounds[n / 3];
+  uint64_t vouched = n == 0 ? 0 : rounds[n / 3];
+  return vouched < highest_round(m) ? vouched : highest_round(m);
 }
 
 bool machine_should_jump(const struct round_machine *m, uint64_t now_ms) {

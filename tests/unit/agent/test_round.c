@@ -336,6 +336,24 @@ START_TEST(nobody_jumps_by_a_number_that_too_few_vouch_for) {
 }
 END_TEST
 
+START_TEST(a_jump_leaves_room_to_count_on) {
+  struct swarm *s = forever(2);
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 5, 60000));
+  struct wire_state lie;
+  round_fill_state(s->agents[1].machine, 0, &lie);
+  lie.round = lie.round_in_work = UINT64_MAX;
+  size_t told = s->agents[0].n_story;
+  while (s->agents[0].n_story < told + 5) {
+    round_on_state(s->agents[0].machine, 1, &lie, s->now_ms);
+    swarm_run(s, 100);
+  }
+  ck_assert_uint_gt(swarm_round(s, 0), UINT64_C(1) << 62);
+  ck_assert_uint_lt(swarm_round(s, 0), (UINT64_C(1) << 62) + 10);
+  swarm_free(s);
+}
+END_TEST
+
 /* ---- the chain ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes) {
@@ -785,7 +803,7 @@ int main(void) {
       a_killed_peer_is_absent_after_two_rounds_and_back_by_its_hello,
       restart_in_every_phase_resumes_at_what_was_committed, a_restart_changes_no_bit,
       a_joiner_adopts_the_model_of_a_running_swarm, a_joiner_of_a_finished_job_adopts_and_is_finished,
-      forty_rounds_late_jumps_once, nobody_jumps_by_a_number_that_too_few_vouch_for,
+      forty_rounds_late_jumps_once, nobody_jumps_by_a_number_that_too_few_vouch_for, a_jump_leaves_room_to_count_on,
       missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes,
       links_that_are_gone_are_replaced_by_the_full_copy, a_broken_payload_is_refused_and_healed_by_a_full_copy,
       three_broken_payloads_in_a_row_quarantine, equivocation_quarantines,
