@@ -199,8 +199,7 @@ static enum err row_end(struct csv_run *r) {
     return r->row_e;
   if (r->n_rows == MAX_SAMPLES)
     return data_fault(at(r, 0), ERR_LIMIT, "the file has more than %d rows; divide it", MAX_SAMPLES);
-  r->n_rows++;
-  enum err e = r->sink->put(r->sink->context, &r->sample);
+  enum err e = sample_put(r->sink, r->n_rows++, &r->sample);
   return e == ERR_OK ? e : data_fault(at(r, 0), e, "%s", err_sentence(e));
 }
 

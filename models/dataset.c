@@ -126,9 +126,10 @@ static enum err parts_put_label(void *context, const struct sample *sample) {
   return ERR_OK;
 }
 
-static enum err parts_find(struct parts *p, const struct data_file *file, const struct contract *c,
+static enum err parts_find(struct parts *p, const struct data_source *source, const struct contract *c,
                            struct data_place *why) {
-  enum err e = sample_read_labels(file, c, &(struct sample_sink){parts_put_label, p}, why);
+  const struct sample_sink sink = {parts_put_label, p, source->hook};
+  enum err e = sample_read_labels(&source->train, c, &sink, why);
   if (e != ERR_OK)
     return e;
   uint16_t *labels = p->of;
@@ -200,11 +201,12 @@ static enum err intake_put(void *context, const struct sample *sample) {
 
 static enum err intake_read(struct intake *in, const struct data_source *source, const struct contract *c,
                             struct data_place *why) {
+  const struct sample_sink sink = {intake_put, in, source->hook};
   enum err e = check_part(source, c, why);
   if (e == ERR_OK && source->part > 0)
-    e = parts_find(&in->parts, &source->train, c, why);
+    e = parts_find(&in->parts, source, c, why);
   if (e == ERR_OK)
-    e = sample_read(&source->train, c, &(struct sample_sink){intake_put, in}, &in->train.d->n_ignored_columns, why);
+    e = sample_read(&source->train, c, &sink, &in->train.d->n_ignored_columns, why);
   if (e != ERR_OK)
     return e;
   if (in->parts.n > 0 && in->n_seen != in->parts.n)
@@ -283,14 +285,15 @@ static enum err table_put_all(void *context, const struct sample *sample) {
 }
 
 enum err dataset_open_test(const struct data_file *file, const struct contract *contract, const struct scale *scale,
-                           struct dataset **out_test, struct data_place *out_why) {
+                           const struct work_hook *hook, struct dataset **out_test, struct data_place *out_why) {
   struct table t = {0};
+  const struct sample_sink sink = {table_put_all, &t, hook};
   struct dataset *d = NULL;
   enum err e = data_place_init(out_why, file->path);
   if (e == ERR_OK)
     e = table_init(&t, contract, out_why);
   if (e == ERR_OK)
-    e = sample_read(file, contract, &(struct sample_sink){table_put_all, &t}, &t.d->n_ignored_columns, out_why);
+    e = sample_read(file, contract, &sink, &t.d->n_ignored_columns, out_why);
   if (e == ERR_OK)
     e = table_take(&t, &d, out_why);
   if (e == ERR_OK) {
@@ -327,7 +330,7 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
   if (e == ERR_OK && test != NULL)
     e = scale_apply(test, contract, &train->scale, out_why);
   if (e == ERR_OK && source->test.path != NULL)
-    e = dataset_open_test(&source->test, contract, &train->scale, &test, out_why);
+    e = dataset_open_test(&source->test, contract, &train->scale, source->hook, &test, out_why);
   if (e == ERR_OK) {
     *out_train = train;
     *out_test = test;

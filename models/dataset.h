@@ -19,12 +19,14 @@
 #include "base/limits.h"
 #include "models/contract.h"
 #include "models/data_file.h"
+#include "models/work_hook.h"
 
 struct data_source {
   struct data_file train;
   struct data_file test;     /* local test samples; none: held out from train */
   uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing */
   const struct scale *saved; /* numbers saved with the model, used for SCALE_LOCAL; NULL: from the training samples */
+  const struct work_hook *hook; /* asked while the files are read; NULL: nothing ends the reading */
 };
 
 struct dataset {
@@ -55,14 +57,15 @@ struct dataset {
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
  * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;
  * ERR_CORRUPT: gzip damage, counts of images and labels differ; ERR_UNSUPPORTED: another IDX type; ERR_LIMIT: a cap;
- * ERR_BUSY: the file changed while it was read; ERR_NO_MEMORY. */
+ * ERR_BUSY: the file changed while it was read; ERR_NO_MEMORY; errors of the hook. */
 MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
                                const struct digest_fn *fn, struct dataset **out_train, struct dataset **out_test,
                                struct data_place *out_why);
 
 /* Reads a whole file as a test set, standardised by `scale` (the training set's). Errors as dataset_open. */
 MUST_USE enum err dataset_open_test(const struct data_file *file, const struct contract *contract,
-                                    const struct scale *scale, struct dataset **out_test, struct data_place *out_why);
+                                    const struct scale *scale, const struct work_hook *hook, struct dataset **out_test,
+                                    struct data_place *out_why);
 
 void dataset_close(struct dataset *d);
 

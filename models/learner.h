@@ -55,12 +55,6 @@ void learner_free(struct learner *l);
 MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
                                  const struct dataset *global_test);
 
-/* Called between batches; anything but ERR_OK ends the work with that error (and the model in between). */
-struct work_hook {
-  enum err (*between_batches)(void *context, size_t done, size_t total);
-  void *context;
-};
-
 struct train_report {
   uint32_t local_steps;
   uint32_t n_samples; /* size of the local training set */

@@ -51,9 +51,17 @@ static enum err next_label(struct idx_file *labels, const struct contract *c, ui
   return ERR_OK;
 }
 
-static enum err put(const struct sample_sink *sink, const struct sample *sample, const struct idx_file *file,
+enum err sample_put(const struct sample_sink *sink, size_t n, const struct sample *sample) {
+  enum { SAMPLES_A_LOOK = 64 };
+  enum err e = ERR_OK;
+  if (sink->hook != NULL && n % SAMPLES_A_LOOK == 0)
+    e = sink->hook->between_batches(sink->hook->context, n, 0);
+  return e == ERR_OK ? sink->put(sink->context, sample) : e;
+}
+
+static enum err put(const struct sample_sink *sink, size_t n, const struct sample *sample, const struct idx_file *file,
                     struct data_place *why) {
-  enum err e = sink->put(sink->context, sample);
+  enum err e = sample_put(sink, n, sample);
   return e == ERR_OK ? e : data_fault(idx_place(file, why), e, "%s", err_sentence(e));
 }
 
@@ -70,7 +78,7 @@ static enum err read_idx_labels(const struct data_file *file, const struct contr
   for (uint32_t i = 0; e == ERR_OK && i < n; i++) {
     e = next_label(labels, c, &sample.label, why);
     if (e == ERR_OK)
-      e = put(sink, &sample, labels, why);
+      e = put(sink, i, &sample, labels, why);
   }
   if (e == ERR_OK)
     e = idx_end(labels, why);
@@ -118,7 +126,7 @@ static enum err read_idx(const struct data_file *file, const struct contract *c,
     if (e == ERR_OK)
       e = idx_next(images, pixels, why);
     if (e == ERR_OK)
-      e = put(sink, &sample, images, why);
+      e = put(sink, i, &sample, images, why);
   }
   if (e == ERR_OK)
     e = idx_end(images, why);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "models/contract.h"
 #include "models/data_file.h"
+#include "models/work_hook.h"
 
 /* Borrowed for the call. Inputs [n_inputs] are in the file's type: one of the pointers is set. */
 struct sample {
@@ -21,7 +22,11 @@ struct sample {
 struct sample_sink {
   enum err (*put)(void *context, const struct sample *sample); /* anything but ERR_OK ends the reading */
   void *context;
+  const struct work_hook *hook; /* NULL, or asked between the samples */
 };
+
+/* Gives the sample after the first n to the sink, unless the hook wants the reading to end. */
+MUST_USE enum err sample_put(const struct sample_sink *sink, size_t n, const struct sample *sample);
 
 /* Gives every sample of the file to the sink, in order; at least one on success. *out_n_ignored_columns is 0 for IDX.
  * Errors as dataset_open. */

@@ -64,7 +64,7 @@ static enum err open_data(struct evaluation *v) {
   const struct data_file global = {s->global_test_path, s->global_test_labels};
   enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, &v->train, &v->local_test, &place);
   if (!e && v->set == TEST_GLOBAL && global.path)
-    e = dataset_open_test(&global, s->job.contract, &v->train->scale, &v->global_test, &place);
+    e = dataset_open_test(&global, s->job.contract, &v->train->scale, NULL, &v->global_test, &place);
   if (e) {
     data_place_text(&place, v->why, sizeof v->why);
     return e;

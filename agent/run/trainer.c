@@ -58,6 +58,13 @@ __attribute__((format(printf, 2, 3))) static void say(struct trainer_result *res
   va_end(args);
 }
 
+static enum err stop_or_go_on(void *context, size_t done, size_t total) {
+  (void)done;
+  (void)total;
+  struct trainer *t = context;
+  return atomic_load(&t->stop) ? ERR_STOPPED : ERR_OK;
+}
+
 static enum err open_learner(struct trainer *t, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   struct learner_config config = {
@@ -82,17 +89,19 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
 
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
+  const struct work_hook hook = {stop_or_go_on, t};
   const struct data_source source = {
       .train = {c->train_path, c->train_labels},
       .test = {c->test_path, c->test_labels},
       .part = c->part,
       .saved = saved->n > 0 ? saved : NULL,
+      .hook = &hook,
   };
   const struct data_file global = {c->global_test_path, c->global_test_labels};
   struct data_place why;
   enum err e = dataset_open(&source, c->job.contract, &digest_blake2b, &t->train, &t->local_test, &why);
   if (e == ERR_OK && global.path != NULL)
-    e = dataset_open_test(&global, c->job.contract, &t->train->scale, &t->global_test, &why);
+    e = dataset_open_test(&global, c->job.contract, &t->train->scale, &hook, &t->global_test, &why);
   if (e != ERR_OK) {
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;
@@ -196,13 +205,6 @@ static void buffer_free(struct buffer *b) {
 }
 
 /* ---- JOB_TRAIN ---- */
-
-static enum err stop_or_go_on(void *context, size_t done, size_t total) {
-  (void)done;
-  (void)total;
-  struct trainer *t = context;
-  return atomic_load(&t->stop) ? ERR_STOPPED : ERR_OK;
-}
 
 static enum err show_progress(void *context, size_t done, size_t total) {
   struct trainer *t = context;

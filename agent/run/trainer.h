@@ -1,6 +1,7 @@
 /* The trainer: the thread that owns every float. It takes jobs in order from the loop and answers each with a result.
  *
- * Between batches it looks whether it is to stop, so a stop takes less than a second. Decoding happens here, after the
+ * Between batches, of training, evaluation and of data that are read, it looks whether it is to stop, so a stop takes less
+ * than a second. Decoding happens here, after the
  * payload's root has been checked here; the loop never sees a float. */
 #ifndef AGENT_RUN_TRAINER_H
 #define AGENT_RUN_TRAINER_H

@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   size_t n_ignored;
   struct data_place why = {0};
-  enum err e = csv_read(path, c, &(struct sample_sink){check_row, c}, &n_ignored, &why);
+  enum err e = csv_read(path, c, &(struct sample_sink){check_row, c, NULL}, &n_ignored, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
   close(fd);
   contract_free(c);

@@ -30,7 +30,7 @@ static enum err read_text(const void *text, size_t n, const struct contract *c, 
                           struct data_place *why) {
   struct kit_file f = kit_file(text, n);
   *out = (struct kept){.n_inputs = contract_n_inputs(c)};
-  enum err e = csv_read(f.path, c, &(struct sample_sink){keep, out}, out_ignored, why);
+  enum err e = csv_read(f.path, c, &(struct sample_sink){keep, out, NULL}, out_ignored, why);
   if (e != ERR_OK)
     ck_assert_str_eq(why->path, f.path);
   kit_file_close(&f);
@@ -210,7 +210,7 @@ static void an_open_quote_in_a_large_file(void) {
   struct kept k = {.n_inputs = 2};
   struct data_place why;
   size_t ignored;
-  ck_assert_int_eq(csv_read(f.path, c, &(struct sample_sink){keep, &k}, &ignored, &why), ERR_LIMIT);
+  ck_assert_int_eq(csv_read(f.path, c, &(struct sample_sink){keep, &k, NULL}, &ignored, &why), ERR_LIMIT);
   ck_assert_uint_eq(why.line, 2);
   ck_assert_uint_eq(why.column, 3);
   ck_assert_ptr_nonnull(strstr(why.sentence, "longer than 4096 bytes; is its quote closed?"));
@@ -261,7 +261,7 @@ START_TEST(the_sink_ends_the_reading) {
   struct kit_file f = kit_text(HEAD "1,2,ok\n1,2,ok\n");
   struct data_place why;
   size_t ignored;
-  ck_assert_int_eq(csv_read(f.path, c, &(struct sample_sink){no_room, NULL}, &ignored, &why), ERR_NO_MEMORY);
+  ck_assert_int_eq(csv_read(f.path, c, &(struct sample_sink){no_room, NULL, NULL}, &ignored, &why), ERR_NO_MEMORY);
   ck_assert_uint_eq(why.line, 2);
   kit_file_close(&f);
   contract_free(c);

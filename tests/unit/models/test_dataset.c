@@ -344,6 +344,37 @@ START_TEST(copies_of_a_sample_are_on_one_side) {
 }
 END_TEST
 
+static enum err stop_at_third(void *context, size_t done, size_t total) {
+  size_t *n_looks = context;
+  ck_assert_uint_eq(total, 0);
+  return ++*n_looks < 3 ? ERR_OK : done < 1000 ? ERR_STOPPED : ERR_LIMIT;
+}
+
+START_TEST(the_hook_ends_the_reading) {
+  struct contract *c = kit_table();
+  const struct scale no_scale = {0};
+  struct kit_file f = kit_text("force_N,temp_C,verdict\n");
+  for (int i = 0; i < 2000; i++)
+    dprintf(f.fd, "3,4,ok\n");
+  for (int split = 0; split < 2; split++) {
+    size_t n_looks = 0;
+    const struct work_hook hook = {stop_at_third, &n_looks};
+    const struct data_source source = {.train = {f.path, NULL}, .part = (uint32_t)split, .hook = &hook};
+    struct dataset *train = NULL, *test = NULL;
+    struct data_place why;
+    c->split = split ? (struct split){.rule = SPLIT_IID, .n_parts = 2} : (struct split){.rule = SPLIT_NONE};
+    ck_assert_int_eq(dataset_open(&source, c, &kit_digest, &train, &test, &why), ERR_STOPPED);
+    ck_assert_uint_eq(n_looks, 3);
+    ck_assert_ptr_null(train);
+    n_looks = 0;
+    ck_assert_int_eq(dataset_open_test(&source.train, c, &no_scale, &hook, &test, &why), ERR_STOPPED);
+    ck_assert_ptr_null(test);
+  }
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(regression_keeps_targets) {
   struct contract *c = contract_new();
   c->task = TASK_REGRESS;
@@ -395,7 +426,7 @@ static void load_a_fifth(void) {
   struct data_place why;
   ck_assert_uint_eq(o.train->n + o.test->n, 12000);
   ck_assert(o.test->n > 2800 && o.test->n < 3200);
-  ck_assert_int_eq(dataset_open_test(&fashion_test, c, &o.train->scale, &global, &why), ERR_OK);
+  ck_assert_int_eq(dataset_open_test(&fashion_test, c, &o.train->scale, NULL, &global, &why), ERR_OK);
   ck_assert_uint_eq(global->n, 10000);
   for (size_t k = 0; k < 10; k++)
     ck_assert_uint_eq(global->class_counts[k], 1000);
@@ -446,6 +477,6 @@ int main(void) {
                    local_scaling_is_measured_once_then_saved, bytes_map_to_the_range,
                    images_are_measured_as_one_quantity, idx_pairs_that_do_not_fit_are_refused, csv_faults_pass_through,
                    parts_cover_the_set_once, parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
-                   copies_of_a_sample_are_on_one_side, regression_keeps_targets, a_fifth_of_fashion_mnist_costs_a_fifth,
-                   fashion_mnist_by_dirichlet);
+                   copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
+                   a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
 }
