@@ -134,15 +134,16 @@ enum err agent_ask(struct call *call, const char *state_dir, json_t *request, js
   return e;
 }
 
+int ask_exit_code(enum err e) {
+  return e == ERR_STOPPED ? EXIT_FAILED : e == ERR_SYNTAX ? EXIT_INTERNAL : exit_code_of(e);
+}
+
 json_t *agent_need(struct call *call, const struct config *c, json_t *request, int *out_code) {
   char why[MAX_CONFIG_WHY_BYTES];
   json_t *data = NULL;
   enum err e = agent_ask(call, c->state_dir, request, &data, why);
   if (e)
-    *out_code = answer_error(call,
-                             e == ERR_STOPPED  ? EXIT_FAILED
-                             : e == ERR_SYNTAX ? EXIT_INTERNAL
-                                               : exit_code_of(e),
-                             err_name(e), e == ERR_NOT_CONNECTED ? "start it with `starling run`" : NULL, "%s", why);
+    *out_code = answer_error(call, ask_exit_code(e), err_name(e),
+                             e == ERR_NOT_CONNECTED ? "start it with `starling run`" : NULL, "%s", why);
   return data;
 }

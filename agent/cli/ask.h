@@ -13,6 +13,9 @@ enum { CONTROL_TIMEOUT_MS = 2000 };
 MUST_USE enum err agent_ask(struct call *call, const char *state_dir, json_t *request, json_t **out_data,
                             char why[MAX_CONFIG_WHY_BYTES]);
 
+/* The exit code for an error of agent_ask. */
+int ask_exit_code(enum err e);
+
 /* The same for a verb that needs an agent: answers the error itself, NULL then, and *out_code is the exit code. */
 json_t *agent_need(struct call *call, const struct config *c, json_t *request, int *out_code);
 

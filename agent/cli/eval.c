@@ -4,9 +4,9 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/history.h"
-#include "agent/cli/round_json.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/round_json.h"
 #include "agent/run/snapshot.h"
 #include "agent/scalar.h"
 #include "crypto/digest.h"

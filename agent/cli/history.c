@@ -1,9 +1,8 @@
 #include "agent/cli/history.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "agent/cli/round_json.h"
+#include "agent/round_json.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
 
@@ -61,8 +60,7 @@ enum err history_read(const struct config *c, const struct history_query *query,
     return e;
   e = query->one_round ? read_round(s, &job, query->label, out_data) : read_list(s, &job, query->last, out_data);
   if (e == ERR_NOT_FOUND)
-    snprintf(why, MAX_REASON_BYTES, "there is no round %" PRIu64 "%s", query->label.round,
-             query->label.sub ? "+…" : "");
+    round_missing_write(query->label, why);
   else if (e)
     snprintf(why, MAX_REASON_BYTES, "the database could not be read: %s", err_sentence(e));
   store_close(s);

@@ -46,7 +46,7 @@ static json_t *ask(struct call *call, const struct config *c, json_t *request, c
   if (e == ERR_OK)
     return data;
   if (e != ERR_NOT_CONNECTED) {
-    *out_code = answer_error(call, e == ERR_STOPPED ? EXIT_FAILED : exit_code_of(e), err_name(e), NULL, "%s", why);
+    *out_code = answer_error(call, ask_exit_code(e), err_name(e), NULL, "%s", why);
     return NULL;
   }
   e = history_read(c, query, &data, database_why);
@@ -174,7 +174,7 @@ static int look(struct call *call, const struct config *c, json_int_t round, str
   if (e == ERR_NOT_CONNECTED)
     look_into_history(c, w);
   else if (e)
-    return exit_code_of(e);
+    return ask_exit_code(e);
   const char *word = json_string_value(json_object_get(data, "word"));
   bool has_ended = word && strcmp(word, "FINISHED") == 0;
   if (data)

@@ -110,7 +110,7 @@ struct round_view {
   enum err halted_reason;
   uint64_t closes_at_ms; /* of the gather; 0 = none */
   uint32_t n_samples, n_test, n_global_test;
-  bool has_trained; /* since the start: train_loss is known */
+  bool has_loss; /* the training of the round last merged was since the start */
   double train_loss;
   struct store_metrics metrics;  /* of the last merge */
   uint32_t n_merged, n_expected; /* of the last merge */

@@ -41,6 +41,8 @@ struct round_machine {
   uint64_t started_ms, clock_ms, deadline_ms; /* clock: own payload durable; deadline: length of the gather */
   struct deadline deadline;
   uint64_t training_ms;
+  bool has_loss; /* of the training in work; after a restart it is not known */
+  double train_loss;
   uint32_t train_failures;
   struct trainer_result *trained; /* waits for the commit before it, or for the raised epoch */
   bool commit_pending;

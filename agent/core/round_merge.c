@@ -247,6 +247,9 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   struct round_label label =
       is_short ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};
   m->rounds_alone = is_short ? m->rounds_alone + 1 : 0;
+  m->shown.has_loss = m->has_loss;
+  m->shown.train_loss = m->train_loss;
+  m->has_loss = false;
   m->shown.metrics = r->metrics;
   m->shown.n_merged = n_merged;
   m->shown.n_expected = (uint32_t)m->config.n_peers;

@@ -179,8 +179,8 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r) 
   if (r->error == ERR_OK) {
     m->train_failures = 0;
     m->training_ms = (uint64_t)(r->seconds * 1000);
-    m->shown.has_trained = true;
-    m->shown.train_loss = r->train_loss;
+    m->has_loss = true;
+    m->train_loss = r->train_loss;
   } else {
     training_failed(m, r);
   }

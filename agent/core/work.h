@@ -144,6 +144,7 @@ struct scribe_result {
 
   /* SCRIBE_QUERY */
   uint64_t client;
+  struct round_label label; /* that was asked for */
   struct store_round *rounds;
   size_t n_rounds;
   struct store_contribution *contributions; /* one_round */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/cli/round_json.h"
+#include "agent/round_json.h"
 #include "agent/run/parts.h"
 #include "crypto/key_text.h"
 
@@ -173,7 +173,7 @@ static json_t *job_object(struct agent *a, uint64_t now_ms) {
   json_object_set_new(o, "progress_total", json_integer(total));
   json_object_set_new(o, "closes_in_s", known(closes_s));
   json_object_set_new(o, "waiting_for", waited_for(a));
-  json_object_set_new(o, "train_loss", v.has_trained ? json_number(v.train_loss) : json_null());
+  json_object_set_new(o, "train_loss", v.has_loss ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));
   json_object_set_new(o, "test_samples", json_integer(v.n_test));
   json_object_set_new(o, "headline", json_string(is_regression ? "R2" : "accuracy"));
@@ -306,7 +306,11 @@ static json_t *round_list(const struct scribe_result *r) {
 
 void agent_answer_query(struct agent *a, const struct scribe_result *r) {
   bool is_one = r->contributions != NULL;
-  if (r->error != ERR_OK)
+  char missing[MAX_REASON_BYTES];
+  round_missing_write(r->label, missing);
+  if (r->error == ERR_NOT_FOUND)
+    control_fail(a->control, r->client, r->error, missing, NULL);
+  else if (r->error != ERR_OK)
     control_fail(a->control, r->client, r->error, err_sentence(r->error), NULL);
   else if (is_one)
     control_answer(a->control, r->client, round_json_with_peers(&r->rounds[0], r->contributions, r->n_contributions));

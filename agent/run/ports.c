@@ -1,10 +1,10 @@
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/round_json.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
 #include "base/must.h"
@@ -226,15 +226,14 @@ static void left_out(const struct agent *a, char *out_text, size_t capacity) {
 
 static void log_round(struct agent *a) {
   struct round_view v;
-  char label[48], missing[MAX_REASON_BYTES];
+  char label[ROUND_LABEL_BYTES], missing[MAX_REASON_BYTES];
   round_view(a->round, &v);
-  snprintf(label, sizeof label, v.committed.sub ? "%" PRIu64 "+%" PRIu32 : "%" PRIu64, v.committed.round,
-           v.committed.sub);
+  round_label_write(v.committed, label);
   left_out(a, missing, sizeof missing);
   struct log_field fields[8] = {log_text("round", label), log_integer("merged", v.n_merged),
                                 log_integer("of", v.n_expected)};
   size_t n = 3;
-  if (v.has_trained)
+  if (v.has_loss)
     fields[n++] = log_real("loss", v.train_loss);
   if (v.metrics.has_local)
     fields[n++] = log_real("local", v.metrics.local_headline);

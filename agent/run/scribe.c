@@ -98,6 +98,7 @@ static enum err query_one(struct scribe *s, struct round_label label, struct scr
 
 static enum err query(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   result->client = job->client;
+  result->label = job->label;
   if (job->one_round)
     return query_one(s, job->label, result);
   if (job->n_rounds == 0 || job->n_rounds > SCRIBE_MAX_ROUNDS)

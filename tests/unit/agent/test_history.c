@@ -1,6 +1,6 @@
 /* Rounds without a running agent: from the database, page for page the same rows. */
 #include "agent/cli/history.h"
-#include "agent/cli/round_json.h"
+#include "agent/round_json.h"
 #include "crypto/digest.h"
 #include "tests/unit/agent/cli_capture.h"
 #include "tests/unit/agent/site_folder.h"

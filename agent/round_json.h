@@ -1,10 +1,18 @@
-/* Rounds of the store as JSON: the same rows whether a running agent answers or the database is read without one. */
-#ifndef AGENT_CLI_ROUND_JSON_H
-#define AGENT_CLI_ROUND_JSON_H
+/* Rounds of the store as text and as JSON: the same rows whether a running agent answers or the database is read without one. */
+#ifndef AGENT_ROUND_JSON_H
+#define AGENT_ROUND_JSON_H
 
 #include <jansson.h>
 
 #include "store/store.h"
+
+enum { ROUND_LABEL_BYTES = 40 };
+
+/* "418", or "418+2" for the second local sub-round after it. */
+void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES]);
+
+/* "there is no round 418" */
+void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_BYTES]);
 
 /* {"round","sub","label","state","outcome","committed_at","train_loss","train_s","seconds","samples","local","global",
  * "local_loss","global_loss","local_macro_f1","global_macro_f1","merged","expected","sent_bytes","received_bytes",

@@ -1,4 +1,4 @@
-#include "agent/cli/round_json.h"
+#include "agent/round_json.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -16,10 +16,22 @@ static json_t *number_if(bool is_known, double value) {
   return is_known ? json_number(value) : json_null();
 }
 
-/* "418", or "418+2" for the second local sub-round after it. */
+void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES]) {
+  int n = snprintf(out_text, ROUND_LABEL_BYTES, "%" PRIu64, label.round);
+  if (label.sub > 0)
+    snprintf(out_text + n, ROUND_LABEL_BYTES - (size_t)n, "+%" PRIu32, label.sub);
+}
+
+void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_BYTES]) {
+  char text[ROUND_LABEL_BYTES];
+  round_label_write(label, text);
+  snprintf(out_sentence, MAX_REASON_BYTES, "there is no round %s", text);
+}
+
 static json_t *label_text(struct round_label label) {
-  return label.sub ? json_sprintf("%" PRIu64 "+%" PRIu32, label.round, label.sub)
-                   : json_sprintf("%" PRIu64, label.round);
+  char text[ROUND_LABEL_BYTES];
+  round_label_write(label, text);
+  return json_string(text);
 }
 
 /* RFC 3339 in UTC. */
