@@ -3,28 +3,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Length of the printable character at hand, 0 when it has to be escaped: C0 and C1 controls, malformed UTF-8 and the
- * characters that turn the direction of writing. */
-static size_t printable_bytes(const unsigned char *at) {
-  size_t n = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
-  for (size_t i = 1; i < n; i++)
-    if (at[i] >> 6 != 2)
-      return 0;
-  if (n == 1)
-    return at[0] >= 0x20 && at[0] != 0x7f;
-  if (n == 2 && at[0] == 0xc2 && at[1] < 0xa0)
-    return 0;
-  if (n == 3 && at[0] == 0xe2 &&
-      ((at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae) || (at[1] == 0x81 && at[2] >= 0xa6)))
-    return 0;
-  return n;
-}
+#include "agent/text.h"
 
 void text_print(const char *text, FILE *out) {
-  for (const unsigned char *at = (const unsigned char *)text; *at;) {
-    size_t n = printable_bytes(at);
+  for (const char *at = text; *at;) {
+    size_t n = text_character_bytes(at);
     if (n == 0)
-      fprintf(out, "\\x%02x", *at++);
+      fprintf(out, "\\x%02x", (unsigned char)*at++);
     else
       at += fwrite(at, 1, n, out);
   }

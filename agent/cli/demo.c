@@ -16,9 +16,10 @@
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/run/signals.h"
+#include "agent/scalar.h"
 #include "crypto/digest.h"
-#include "crypto/random.h"
 
+enum { FLAG_FOLDER, FLAG_ROUNDS, FLAG_SEED };
 enum { LOOK_MS = 300, ALONE_AT_ONCE = 2 };
 
 struct demo {
@@ -109,10 +110,16 @@ static enum err look_after_site(struct demo *d, struct demo_site *site, const ch
   return ERR_IO;
 }
 
+/* One that somebody has stopped (SIGSTOP) ends too. */
+static void end_process(pid_t pid) {
+  kill(pid, SIGTERM);
+  kill(pid, SIGCONT);
+}
+
 static void stop_sites(struct demo *d) {
   for (size_t i = 0; i < DEMO_SITES; i++)
     if (d->sites[i].pid > 0)
-      kill(d->sites[i].pid, SIGTERM);
+      end_process(d->sites[i].pid);
   for (size_t i = 0; i < DEMO_SITES; i++) {
     if (d->sites[i].pid > 0)
       waitpid(d->sites[i].pid, NULL, 0);
@@ -174,6 +181,12 @@ static enum err look_at_all(struct demo *d, bool *out_all_finished) {
   return ERR_OK;
 }
 
+/* What only a running agent knows. */
+static void keep_figures(struct demo_site *site) {
+  site->sent_bytes = site->sent_before + (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
+  site->n_test = (uint32_t)json_integer_value(json_at(site->status, "job.test_samples"));
+}
+
 static enum err learn_together(struct demo *d) {
   enum err e = ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++)
@@ -185,6 +198,8 @@ static enum err learn_together(struct demo *d) {
     if (e == ERR_OK)
       demo_view_show(&d->view, d->sites, seconds_since(&d->started));
   }
+  for (size_t i = 0; i < DEMO_SITES; i++)
+    keep_figures(&d->sites[i]);
   stop_sites(d);
   return e;
 }
@@ -238,8 +253,6 @@ static enum err read_results(struct demo *d) {
   enum err e = ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++) {
     struct demo_site *site = &d->sites[i];
-    site->sent_bytes = site->sent_before + (uint64_t)json_integer_value(json_at(site->status, "sent_bytes"));
-    site->n_test = (uint32_t)json_integer_value(json_at(site->status, "job.test_samples"));
     e = read_last_round(d, site, "state", &site->swarm);
     if (e == ERR_OK)
       e = read_last_round(d, site, "alone-state", &site->alone);
@@ -270,11 +283,18 @@ static enum err run(struct demo *d) {
   return e;
 }
 
-/* A whole number that an option gives, or its default. */
-static bool read_number(const char *text, uint64_t otherwise, uint64_t *out) {
-  char *end = NULL;
-  *out = text ? strtoull(text, &end, 10) : otherwise;
-  return !text || (text[0] >= '0' && text[0] <= '9' && *end == '\0' && *out <= UINT32_MAX);
+static enum err take_options(const struct call *call, struct demo_options *options, char why[MAX_CONFIG_WHY_BYTES]) {
+  const char *rounds = call->flags[FLAG_ROUNDS], *seed = call->flags[FLAG_SEED];
+  char reason[MAX_REASON_BYTES];
+  enum err e = rounds ? scalar_integer(rounds, 1, UINT32_MAX, &options->rounds, reason) : ERR_OK;
+  if (e != ERR_OK) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "--rounds: %s", reason);
+    return e;
+  }
+  e = seed ? scalar_integer(seed, 0, UINT32_MAX, &options->seed, reason) : ERR_OK;
+  if (e != ERR_OK)
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "--seed: %s", reason);
+  return e;
 }
 
 int verb_demo(struct call *call) {
@@ -284,10 +304,10 @@ int verb_demo(struct call *call) {
   d->call = call;
   d->signal_fd = d->folder_fd = -1;
   d->view.is_terminal = isatty(STDOUT_FILENO);
-  d->options.folder = call->flags[0] ? call->flags[0] : "starling-demo";
-  bool ok = read_number(call->flags[1], 20, &d->options.rounds) && d->options.rounds > 0 &&
-            read_number(call->flags[2], 1, &d->options.seed);
-  enum err e = ok ? random_open() : ERR_RANGE;
+  const char *folder = call->flags[FLAG_FOLDER];
+  d->options = (struct demo_options){.folder = folder ? folder : "starling-demo", .rounds = 20, .seed = 1};
+  enum err e = take_options(call, &d->options, d->why);
+  bool is_usage = e != ERR_OK;
   if (e == ERR_OK)
     e = signals_open(&d->signal_fd);
   if (e == ERR_OK)
@@ -299,12 +319,9 @@ int verb_demo(struct call *call) {
     close(d->signal_fd);
   if (d->folder_fd >= 0)
     close(d->folder_fd);
-  int code = EXIT_DONE;
-  if (!ok)
-    code = answer_error(call, EXIT_USAGE, err_name(e), "rounds from 1, seed from 0",
-                        "--rounds and --seed are whole numbers");
-  else if (e != ERR_OK)
-    code = answer_error(call, EXIT_FAILED, err_name(e), NULL, "%s", d->why);
+  int code = e == ERR_OK ? EXIT_DONE
+                         : answer_error(call, is_usage ? EXIT_USAGE : EXIT_FAILED, err_name(e), NULL, "%s",
+                                        d->why[0] ? d->why : err_sentence(e));
   free(d);
   return code;
 }

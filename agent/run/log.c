@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/run/log_limit.h"
+#include "agent/text.h"
 
 enum { TIME_BYTES = 32 };
 
@@ -46,31 +47,6 @@ static void time_text(char out_text[TIME_BYTES]) {
   snprintf(out_text + n, TIME_BYTES - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
 }
 
-/* Bytes of the well-formed, printable UTF-8 character at s (RFC 3629), or 0: a control character or malformed. */
-static size_t character_bytes(const char *s) {
-  static const struct {
-    uint8_t first_lo, first_hi, second_lo, second_hi;
-    uint8_t n;
-  } table[] = {
-      {0x20, 0x7e, 0, 0, 1},       {0xc2, 0xc2, 0xa0, 0xbf, 2}, /* without the controls U+0080 … U+009F */
-      {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-      {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-      {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-  };
-  const uint8_t *u = (const uint8_t *)s;
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    if (u[0] < table[i].first_lo || u[0] > table[i].first_hi)
-      continue;
-    if (table[i].n >= 2 && (u[1] < table[i].second_lo || u[1] > table[i].second_hi))
-      return 0;
-    for (size_t k = 2; k < table[i].n; k++)
-      if (u[k] < 0x80 || u[k] > 0xbf)
-        return 0;
-    return table[i].n;
-  }
-  return 0;
-}
-
 /* ---- text ---- */
 
 static bool is_word(const char *text) {
@@ -82,7 +58,7 @@ static bool is_word(const char *text) {
 static void put_quoted(FILE *f, const char *text) {
   fputc('"', f);
   while (*text != '\0') {
-    size_t n = character_bytes(text);
+    size_t n = text_character_bytes(text);
     if (n == 0)
       fprintf(f, "\\x%02x", (unsigned)(uint8_t)*text);
     else if (*text == '"' || *text == '\\')
@@ -140,7 +116,7 @@ static json_t *json_text(const char *text) {
   if (clean == NULL)
     return NULL;
   for (char *c = clean; *c != '\0';) {
-    size_t n = character_bytes(c);
+    size_t n = text_character_bytes(c);
     if (n == 0 && (uint8_t)*c >= 0x80)
       *c = '?';
     c += n > 0 ? n : 1;

@@ -1,0 +1,11 @@
+/* Text from outside, for a terminal or a log. */
+#ifndef AGENT_TEXT_H
+#define AGENT_TEXT_H
+
+#include <stddef.h>
+
+/* Bytes of the character at `at`, or 0 when it must be escaped: the final NUL, C0 and C1 controls, malformed UTF-8
+ * (RFC 3629), and the characters that break a line or turn the direction of writing (U+2028 … U+202E, U+2066 … U+2069). */
+size_t text_character_bytes(const char *at);
+
+#endif
