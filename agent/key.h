@@ -14,7 +14,8 @@ MUST_USE enum err key_open(const struct config *config, struct identity **out_id
                            char out_why[MAX_CONFIG_WHY_BYTES]);
 
 /* Reads a passphrase: from a file (its first line) when path is not empty, else from the terminal without echo.
- * ERR_PASSPHRASE: neither is possible; ERR_LIMIT, or the file's error. The caller wipes it. */
+ * ERR_PASSPHRASE: neither is possible; ERR_STOPPED: a signal
+ * that ends the program came meanwhile; ERR_LIMIT, or the file's error. The caller wipes it. */
 MUST_USE enum err passphrase_read(const char *path, char out_passphrase[MAX_PASSPHRASE_BYTES]);
 
 #endif
