@@ -1,13 +1,18 @@
 #!/usr/bin/python3
 """The command line: every verb in its three formats, and the documented exit codes."""
 import json
+import os
 import pathlib
+import pty
+import resource
+import signal
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
-from agents import CLASSES, Swarm, main, options, ring, starling, wait_for
+from agents import CLASSES, Swarm, die_with_parent, main, options, ring, starling, wait_for
 
 # Verbs that a running agent or its database answers, and what their data have.
 SHOWN = {
@@ -203,6 +208,56 @@ class FirstSteps(unittest.TestCase):
             phrase.write_text("wrong horse\n")
             self.assertEqual(starling("key", "show", file, "--passphrase-file", phrase).code, 4)
             self.assertEqual(starling("key", "show", file).code, 4)
+
+    def test_a_prompt_can_be_left(self):
+        """A signal ends the program at its prompt, and the terminal shows again what is typed."""
+        with tempfile.TemporaryDirectory() as name:
+            folder, phrase = pathlib.Path(name) / "site", pathlib.Path(name) / "phrase"
+            phrase.write_text("correct horse\n")
+            starling("init", folder, "--passphrase-file", phrase)
+            phrase.unlink()
+            site = folder / "site.yaml"
+            site.write_text("".join(line for line in site.read_text().splitlines(True) if "passphrase" not in line))
+            for words, leave in ((["run"], lambda pid, fd: os.kill(pid, signal.SIGTERM)),
+                                 (["run"], lambda pid, fd: os.write(fd, b"\x03")),
+                                 (["key", "show"], lambda pid, fd: os.write(fd, b"\x03"))):
+                with self.subTest(words):
+                    self.check_prompt(["-C", str(site), *words], leave)
+
+    def check_prompt(self, words, leave):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(options.starling, ["starling", *words])
+        try:
+            shown = b""
+            while b"Passphrase: " not in shown:
+                shown += os.read(fd, 1024)
+            self.assertFalse(termios.tcgetattr(fd)[3] & termios.ECHO)
+            leave(pid, fd)
+            wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), 5, "it has ended")
+            self.assertTrue(termios.tcgetattr(fd)[3] & termios.ECHO)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(fd)
+
+    def test_a_full_disk_at_the_start(self):
+        """It waits for room instead of ending, says so to the probe, and can be stopped at once."""
+        def full():
+            die_with_parent()
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+
+        with Swarm("a", []) as swarm:
+            a = swarm["a"]
+            a.process = subprocess.Popen([options.starling, "run", "-C", a.file], stdin=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL, preexec_fn=full, restore_signals=False)
+            wait_for(lambda: a.cli("health").code == 1, 10, "it is unhealthy")
+            self.assertIn("no space left on the device", a.cli("health").out)
+            self.assertEqual(a.cli("status").code, 1)
+            a.signal(signal.SIGHUP)
+            self.assertEqual(a.cli("health").code, 1)
+            self.assertEqual(a.stop(timeout=1), 0)
 
     def test_a_running_agent_with_hold_stays_up(self):
         """Under an orchestrator a refused state stays up, unhealthy, with the sentence in `health`."""
