@@ -167,7 +167,7 @@ class FirstSteps(unittest.TestCase):
             text = site.read_text().replace("/data/parts.csv", "parts.csv").replace("tcp://[::]:7411", f"ipc://{folder}/sock")
             site.write_text(text)
             job = folder / "example.job.yaml"
-            job.write_text(job.read_text() + "count: 2\n")
+            job.write_text(job.read_text().replace("count: 50", "count: 2"))
             check = starling("config", "check", "-C", site)
             self.assertEqual(check.code, 0, check)
             run = starling("run", "-C", site, cwd=folder)
