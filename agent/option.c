@@ -693,7 +693,7 @@ const struct option option_table[] = {
      "passes over the local samples a round"},
     {"train.steps", JOB(train.steps), &type_u32, "", BOUNDS(1, 1000000000), ANNOUNCED,
      "training steps a round, instead of epochs"},
-    {"train.batch", JOB(train.batch), &type_u32, "32", BOUNDS(1, 65536), ANNOUNCED, "samples a step"},
+    {"train.batch", JOB(train.batch), &type_u32, "32", BOUNDS(1, MAX_BATCH), ANNOUNCED, "samples a step"},
     {"train.learning_rate", JOB(train.learning_rate), &type_number, "0.05", BOUNDS(1e-9, 1000), ANNOUNCED,
      "size of a step"},
     {"train.momentum", JOB(train.momentum), &type_number, "0.9", BOUNDS(0, 0.9999), ANNOUNCED,

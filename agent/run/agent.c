@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,6 +358,23 @@ static void log_started(const struct agent *a) {
                        log_text("listen", a->config->n_listen > 0 ? a->config->listen[0] : "none")));
 }
 
+/* A peer takes about five descriptors, and strangers one each until the gate sends them away. With none left no round can
+ * be written, so the soft limit is raised as far as the hard one allows. */
+static void take_descriptors(size_t n_peers) {
+  enum { A_PEER = 5, NEEDED = 128, PLENTY = 4096 };
+  rlim_t of_peers = A_PEER * (rlim_t)n_peers;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= PLENTY + of_peers)
+    return;
+  limit.rlim_cur = limit.rlim_max < PLENTY + of_peers ? limit.rlim_max : PLENTY + of_peers;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < NEEDED + of_peers)
+    log_event(LOG_WARNING, "few-descriptors", NULL,
+              LOG_FIELDS(log_integer("limit", (int64_t)limit.rlim_cur),
+                         log_integer("needed", (int64_t)(NEEDED + of_peers)),
+                         log_text("text", "strangers can take the last one: raise the limit of open files")));
+}
+
 int agent_run(const struct config *config, bool holds) {
   struct agent a = {.config = config,
                     .site_job = &config->jobs[0],
@@ -365,6 +383,7 @@ int agent_run(const struct config *config, bool holds) {
                     .started_ms = agent_now_ms(NULL)};
   char why[MAX_CONFIG_WHY_BYTES] = "";
   log_set(config->log_level, config->log_format);
+  take_descriptors(config->n_peers);
   outbox_init(&a.outbox);
   enum err e = signals_open(&a.signal_fd);
   if (e == ERR_OK)

@@ -36,7 +36,7 @@ __attribute__((constructor)) static void after_libraries(void) {
 enum err signals_open(int *out_fd) {
   sigset_t set = our_signals();
   mask(SIG_BLOCK);
-  MUST(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+  MUST(signal(SIGPIPE, SIG_IGN) != SIG_ERR && signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
   int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd < 0)
     return err_from_errno(errno);

@@ -4,7 +4,8 @@
 
 #include "base/err.h"
 
-/* Blocks the three in this thread and in those that it starts, so it comes before any of them; ignores SIGPIPE.
+/* Blocks the three in this thread and in those that it starts, so it comes before any of them; ignores SIGPIPE and
+ * SIGXFSZ, which are errors of a write.
  * out_fd is readable while a signal waits; the caller closes it. */
 MUST_USE enum err signals_open(int *out_fd);
 
