@@ -433,6 +433,7 @@ static inline void trainer_train(struct swarm_agent *a, const struct trainer_job
   r->n_samples = a->samples;
   r->local_steps = 1;
   r->seconds = (double)a->training_ms / 1000;
+  r->train_loss = (double)job->label.round;
 }
 
 static inline void trainer_apply(struct swarm_agent *a, struct merge_peer *p) {

@@ -233,6 +233,33 @@ START_TEST(restart_in_every_phase_resumes_at_what_was_committed) {
 }
 END_TEST
 
+/* The training of the next round runs beside the commit of this one, and may end before it. */
+START_TEST(a_round_shows_the_loss_of_its_own_training) {
+  struct swarm *s = forever(3);
+  s->agents[0].writing_ms = 2 * s->agents[0].training_ms;
+  swarm_start_all(s);
+  struct round_view v;
+  for (uint64_t round = 1; round <= 5; round++) {
+    ck_assert(swarm_until_round(s, 0, round, 60000));
+    round_view(s->agents[0].machine, &v);
+    ck_assert(v.has_loss && v.train_loss == (double)round);
+  }
+  s->agents[0].writing_ms = 20;
+  s->agents[1].training_ms = s->agents[2].training_ms = 3000; /* so that it gathers for a while */
+  ck_assert(swarm_until_phase(s, 0, PHASE_GATHERING, 60000));
+  uint64_t resumed = s->agents[0].durable.published.round;
+  swarm_kill(s, 0);
+  swarm_start(s, 0);
+  ck_assert(swarm_until_round(s, 0, resumed, 60000));
+  round_view(s->agents[0].machine, &v);
+  ck_assert(!v.has_loss); /* of a training before the restart */
+  ck_assert(swarm_until_round(s, 0, resumed + 1, 60000));
+  round_view(s->agents[0].machine, &v);
+  ck_assert(v.has_loss && v.train_loss == (double)(resumed + 1));
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(a_restart_changes_no_bit) {
   struct swarm *first = swarm_new(3), *s = swarm_new(3);
   struct swarm *both[] = {first, s};
@@ -802,9 +829,10 @@ int main(void) {
       a_single_agent_trains_without_waiting, a_cut_while_both_wait_ends_by_deadline,
       a_slow_peer_is_no_longer_waited_for_until_it_keeps_up, the_deadline_follows_a_peer_that_is_regularly_late,
       a_killed_peer_is_absent_after_two_rounds_and_back_by_its_hello,
-      restart_in_every_phase_resumes_at_what_was_committed, a_restart_changes_no_bit,
-      a_joiner_adopts_the_model_of_a_running_swarm, a_joiner_of_a_finished_job_adopts_and_is_finished,
-      forty_rounds_late_jumps_once, nobody_jumps_by_a_number_that_too_few_vouch_for, a_jump_leaves_room_to_count_on,
+      restart_in_every_phase_resumes_at_what_was_committed, a_round_shows_the_loss_of_its_own_training,
+      a_restart_changes_no_bit, a_joiner_adopts_the_model_of_a_running_swarm,
+      a_joiner_of_a_finished_job_adopts_and_is_finished, forty_rounds_late_jumps_once,
+      nobody_jumps_by_a_number_that_too_few_vouch_for, a_jump_leaves_room_to_count_on,
       missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes,
       links_that_are_gone_are_replaced_by_the_full_copy, a_broken_payload_is_refused_and_healed_by_a_full_copy,
       three_broken_payloads_in_a_row_quarantine, equivocation_quarantines,
