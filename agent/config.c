@@ -12,6 +12,7 @@
 #include "agent/tree.h"
 #include "base/must.h"
 #include "crypto/digest.h"
+#include "crypto/names.h"
 #include "models/schema.h"
 
 struct loader {
@@ -249,6 +250,12 @@ static enum err read_peers(struct loader *l) {
   if (!e && l->c->n_peers)
     qsort(l->c->peers, l->c->n_peers, sizeof *l->c->peers, compare_peers);
   return e;
+}
+
+struct digest config_job_id(const struct config *c) {
+  const struct job_config *job = &c->jobs[0].job;
+  struct swarm_id swarm = swarm_id(c->swarm);
+  return job_id(&swarm, job->name, job->version, job->run_label);
 }
 
 enum err config_check_key(const struct config *c, const struct identity_key *own, char out_why[MAX_CONFIG_WHY_BYTES]) {

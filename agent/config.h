@@ -108,6 +108,9 @@ MUST_USE enum err config_load(const char *path, const char *const *environment, 
                               char out_why[MAX_CONFIG_WHY_BYTES]);
 void config_free(struct config *c);
 
+/* The id of the config's job, by which peers and the store know it. */
+struct digest config_job_id(const struct config *c);
+
 /* Whether the agent with this key can run this config: it is not one of its own peers. ERR_EXISTS. */
 MUST_USE enum err config_check_key(const struct config *c, const struct identity_key *own,
                                    char out_why[MAX_CONFIG_WHY_BYTES]);

@@ -7,20 +7,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/table.h"
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+#include "agent/clock.h"
 
 static enum err wait_for(int fd, short events, int64_t deadline_ms) {
-  int64_t left = deadline_ms - now_ms();
+  int64_t left = deadline_ms - (int64_t)clock_ms();
   struct pollfd p = {.fd = fd, .events = events};
   int n = poll(&p, 1, left > 0 ? (int)left : 0);
   return n > 0 || (n < 0 && errno == EINTR && left > 0) ? ERR_OK : ERR_TIMED_OUT;
@@ -83,7 +77,7 @@ static enum err read_line(int fd, char *line, size_t capacity, int64_t deadline_
 }
 
 static enum err exchange(const char *state_dir, const char *request, char *line, size_t capacity) {
-  int64_t deadline_ms = now_ms() + CONTROL_TIMEOUT_MS;
+  int64_t deadline_ms = (int64_t)clock_ms() + CONTROL_TIMEOUT_MS;
   int fd;
   enum err e = dial(state_dir, &fd);
   if (e)

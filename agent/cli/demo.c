@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/ask.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/clock.h"
 #include "agent/run/signals.h"
 #include "agent/scalar.h"
 #include "crypto/digest.h"
@@ -27,16 +27,10 @@ struct demo {
   struct demo_options options;
   struct demo_site sites[DEMO_SITES];
   struct demo_view view;
-  struct timespec started;
+  double started_s;
   int signal_fd, folder_fd;
   char why[MAX_CONFIG_WHY_BYTES];
 };
-
-static double seconds_since(const struct timespec *then) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) / 1e9;
-}
 
 /* ---- processes ---------------------------------------------------------------------------------------------------- */
 
@@ -196,7 +190,7 @@ static enum err learn_together(struct demo *d) {
     if (e == ERR_OK)
       e = look_at_all(d, &all_finished);
     if (e == ERR_OK)
-      demo_view_show(&d->view, d->sites, seconds_since(&d->started));
+      demo_view_show(&d->view, d->sites, clock_s() - d->started_s);
   }
   for (size_t i = 0; i < DEMO_SITES; i++)
     keep_figures(&d->sites[i]);
@@ -269,9 +263,9 @@ static enum err run(struct demo *d) {
     return e;
   printf("[2/3] %d agents on 127.0.0.1, ports %u to %u, learn together, with no server\n", DEMO_SITES, d->sites[0].port,
          d->sites[DEMO_SITES - 1].port);
-  clock_gettime(CLOCK_MONOTONIC, &d->started);
+  d->started_s = clock_s();
   e = learn_together(d);
-  double seconds = seconds_since(&d->started);
+  double seconds = clock_s() - d->started_s;
   if (e != ERR_OK)
     return e;
   printf("[3/3] the same agents, each alone\n");

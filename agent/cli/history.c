@@ -4,13 +4,6 @@
 
 #include "agent/round_json.h"
 #include "crypto/digest.h"
-#include "crypto/names.h"
-
-struct digest config_job_id(const struct config *c) {
-  const struct job_config *job = &c->jobs[0].job;
-  struct swarm_id swarm = swarm_id(c->swarm);
-  return job_id(&swarm, job->name, job->version, job->run_label);
-}
 
 enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
   enum err e = store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);

@@ -5,9 +5,6 @@
 #include "agent/cli/cli.h"
 #include "store/store.h"
 
-/* The id of the config's job. */
-struct digest config_job_id(const struct config *c);
-
 /* Opens the store of the config for reading. The caller closes it. ERR_NOT_CONNECTED: there is no database; else as
  * store_open_read_only. */
 MUST_USE enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]);

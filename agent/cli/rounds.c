@@ -9,6 +9,7 @@
 #include "agent/cli/history.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/clock.h"
 #include "agent/scalar.h"
 
 enum {
@@ -133,12 +134,6 @@ int verb_rounds_show(struct call *call) {
 
 /* ---- wait --------------------------------------------------------------------------------------------------------- */
 
-static double now_s(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static void view_wait(const struct call *call, const json_t *data, FILE *out) {
   (void)call;
   value_print(json_object_get(data, "round"), FORM_COUNT, out);
@@ -216,9 +211,9 @@ int verb_rounds_wait(struct call *call) {
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
   struct waiting w = {.reached = -1};
-  double end = now_s() + timeout;
+  double end = clock_s() + timeout;
   int code = look(call, c, (json_int_t)round, &w);
-  while ((code == EXIT_TIMED_OUT || (code == EXIT_UNREACHABLE && given)) && now_s() < end) {
+  while ((code == EXIT_TIMED_OUT || (code == EXIT_UNREACHABLE && given)) && clock_s() < end) {
     nanosleep(&pause, NULL);
     code = look(call, c, (json_int_t)round, &w);
   }

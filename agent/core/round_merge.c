@@ -259,12 +259,21 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   machine_go_on(m, now_ms);
 }
 
+/* A peer learns what became of its update, merged or refused for good, so that a finished one need not wait for us. */
+static void tell_outcomes(const struct round_machine *m) {
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    const struct round_peer *p = &m->peers[i];
+    bool is_merged = p->last_reason == ERR_OK;
+    if (!p->has_session || !(is_merged || inbox_is_current(&p->inbox)))
+      continue;
+    m->ports.done(m->ports.context, i, is_merged ? p->merged.sequence : p->inbox.newest.sequence, p->last_reason);
+  }
+}
+
 void machine_on_committed(struct round_machine *m) {
   m->commit_pending = false;
   m->committed = m->reached;
-  for (size_t i = 0; i < m->config.n_peers; i++)
-    if (m->peers[i].last_reason == ERR_OK && m->peers[i].has_session)
-      m->ports.done(m->ports.context, i, m->peers[i].merged.sequence, ERR_OK);
+  tell_outcomes(m);
   machine_note(m, "round-committed", SIZE_MAX, "");
   if (m->phase == PHASE_COMMITTING)
     m->phase = PHASE_IDLE;

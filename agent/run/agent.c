@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/key.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
@@ -20,13 +20,6 @@
 #include "crypto/random.h"
 
 enum { STORE_RETRY_MS = 30000, MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
-
-uint64_t agent_now_ms(void *context) {
-  (void)context;
-  struct timespec t;
-  MUST(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence) {
   a->exit_code = exit_code;
@@ -60,7 +53,7 @@ static enum err describe_job(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   }
   schema_hash(a->schema, &digest_blake2b, &a->schema_digest);
   a->swarm = swarm_id(a->config->swarm);
-  a->job = job_id(&a->swarm, job->name, job->version, job->run_label);
+  a->job = config_job_id(a->config);
   return ERR_OK;
 }
 
@@ -123,7 +116,7 @@ static void stand_by(struct agent *a, uint64_t until_ms) {
   char why[MAX_CONFIG_WHY_BYTES];
   if (open_control(a, why) != ERR_OK)
     log_event(LOG_ERROR, "control", NULL, LOG_FIELDS(log_text("text", why)));
-  while (!a->is_stopping && agent_now_ms(NULL) < until_ms) {
+  while (!a->is_stopping && clock_ms() < until_ms) {
     struct link_fd lent[CONTROL_MAX_FDS];
     struct pollfd fds[1 + CONTROL_MAX_FDS] = {{.fd = a->signal_fd, .events = POLLIN}};
     size_t n = a->control ? control_fds(a->control, lent) : 0;
@@ -134,7 +127,7 @@ static void stand_by(struct agent *a, uint64_t until_ms) {
     for (size_t i = 0; i < n; i++)
       lent[i].ready = fds[1 + i].revents != 0;
     if (a->control)
-      control_ready(a->control, lent, n, agent_now_ms(NULL));
+      control_ready(a->control, lent, n, clock_ms());
   }
 }
 
@@ -150,7 +143,7 @@ static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   while (err_is_temporary(e = store_open(&config, &a->store, warning, why))) {
     log_event(LOG_ERROR, "halted", NULL, LOG_FIELDS(log_text("text", why)));
     snprintf(a->sentence, sizeof a->sentence, "%s", why);
-    stand_by(a, agent_now_ms(NULL) + STORE_RETRY_MS);
+    stand_by(a, clock_ms() + STORE_RETRY_MS);
     if (a->is_stopping)
       return ERR_STOPPED;
   }
@@ -197,6 +190,11 @@ static enum err new_round(struct agent *a) {
   return round_new(&config, &ports, &a->round);
 }
 
+static uint64_t read_clock(void *context) {
+  (void)context;
+  return clock_ms();
+}
+
 static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   size_t n_listen = a->config->n_listen;
   const char **listen = calloc(n_listen + 1, sizeof *listen);
@@ -221,7 +219,7 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
       .n_jobs = 1,
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .payload_bound = codec_bound(CODEC_F32, schema_parameters(a->schema)),
-      .now_ms = agent_now_ms,
+      .now_ms = read_clock,
   };
   memcpy(config.swarm, a->swarm.bytes, sizeof config.swarm);
   struct gossip_events events = agent_gossip_events(a);
@@ -260,7 +258,7 @@ static enum err resume(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
                 LOG_FIELDS(log_text("text", "the newest snapshot is damaged, the one before it is used")));
     log_event(LOG_INFO, "resumed", NULL,
               LOG_FIELDS(log_integer("round", (int64_t)from.committed.round), log_integer("sub", from.committed.sub)));
-    round_start(a->round, &from, half, model, positions, agent_now_ms(NULL));
+    round_start(a->round, &from, half, model, positions, clock_ms());
   } else {
     free(half.bytes);
     free(model.bytes);
@@ -335,7 +333,7 @@ static void turn(struct agent *a) {
       [SCRIBE] = {.fd = scribe_fd(a->scribe)},
   };
   size_t n_control = control_fds(a->control, fds + N_OWN);
-  uint64_t now_ms = agent_now_ms(NULL);
+  uint64_t now_ms = clock_ms();
   uint64_t due_ms = round_tick(a->round, now_ms);
   if (control_due_ms(a->control) < due_ms)
     due_ms = control_due_ms(a->control);
@@ -347,7 +345,7 @@ static void turn(struct agent *a) {
     take_signal(a);
   agent_take_results(a);
   agent_take_notes(a);
-  control_ready(a->control, fds + N_OWN, n_control, agent_now_ms(NULL));
+  control_ready(a->control, fds + N_OWN, n_control, clock_ms());
 }
 
 static void log_started(const struct agent *a) {
@@ -376,11 +374,8 @@ static void take_descriptors(size_t n_peers) {
 }
 
 int agent_run(const struct config *config, bool holds) {
-  struct agent a = {.config = config,
-                    .site_job = &config->jobs[0],
-                    .holds = holds,
-                    .signal_fd = -1,
-                    .started_ms = agent_now_ms(NULL)};
+  struct agent a = {
+      .config = config, .site_job = &config->jobs[0], .holds = holds, .signal_fd = -1, .started_ms = clock_ms()};
   char why[MAX_CONFIG_WHY_BYTES] = "";
   log_set(config->log_level, config->log_format);
   take_descriptors(config->n_peers);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
 #include "crypto/key_text.h"
@@ -213,12 +214,12 @@ static json_t *status(struct agent *a, uint64_t now_ms) {
 
 static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
   (void)request;
-  control_answer(a->control, client, status(a, agent_now_ms(NULL)));
+  control_answer(a->control, client, status(a, clock_ms()));
 }
 
 static void answer_peers(struct agent *a, uint64_t client, const json_t *request) {
   (void)request;
-  uint64_t now_ms = agent_now_ms(NULL);
+  uint64_t now_ms = clock_ms();
   json_t *o = json_object();
   json_object_set_new(o, "peers", peer_rows(a, now_ms));
   json_object_set_new(o, "strangers", stranger_rows(a, now_ms));

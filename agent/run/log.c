@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/run/log_limit.h"
 #include "agent/text.h"
 
@@ -157,17 +158,11 @@ static char *json_line(const struct line *l) {
 
 /* ---- both ---- */
 
-static uint64_t monotonic_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static bool may_write(const char *event, const char *peer, uint32_t *out_n_left_out) {
   if (peer == NULL)
     return true;
   pthread_mutex_lock(&the_log.mutex);
-  bool may = log_limit_take(&the_log.limit, event, peer, monotonic_ms(), out_n_left_out);
+  bool may = log_limit_take(&the_log.limit, event, peer, clock_ms(), out_n_left_out);
   pthread_mutex_unlock(&the_log.mutex);
   return may;
 }

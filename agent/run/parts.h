@@ -48,8 +48,6 @@ struct agent {
   char sentence[MAX_CONFIG_WHY_BYTES]; /* why it cannot work; shown by `health` */
 };
 
-uint64_t agent_now_ms(void *context);
-
 /* Ends the loop with an exit code and one line. */
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence);
 

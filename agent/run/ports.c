@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/round_json.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
@@ -13,13 +14,9 @@ static const size_t ONLY_JOB = 0; /* this version runs one job an agent */
 
 /* ---- gossip → round machine --------------------------------------------------------------------------------------- */
 
-static uint64_t now(void) {
-  return agent_now_ms(NULL);
-}
-
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
   struct agent *a = context;
-  round_on_session(a->round, peer, is_up, reason, now());
+  round_on_session(a->round, peer, is_up, reason, clock_ms());
   log_event(LOG_INFO, is_up ? "peer-connected" : "peer-disconnected", a->names[peer],
             LOG_FIELDS(log_text("reason", err_name(reason))));
 }
@@ -38,19 +35,19 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
   bool is_proved = hello->has_proof && is_own(a, hello->proof, &proof);
   if (hello->has_proof && !is_proved)
     gossip_count(a->gossip, peer, ERR_FALSE_HISTORY);
-  round_on_hello(a->round, peer, hello, is_proved ? &proof : NULL, now());
+  round_on_hello(a->round, peer, hello, is_proved ? &proof : NULL, clock_ms());
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
   struct agent *a = context;
   (void)job;
-  round_on_refused_job(a->round, peer, reason, now());
+  round_on_refused_job(a->round, peer, reason, clock_ms());
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
   struct agent *a = context;
   (void)job;
-  round_on_state(a->round, peer, state, now());
+  round_on_state(a->round, peer, state, clock_ms());
 }
 
 static void remember_proof(struct agent *a, size_t peer, const struct manifest *m, const uint8_t *bytes) {
@@ -66,33 +63,33 @@ static void on_manifest(void *context, size_t peer, size_t job, const struct man
   struct agent *a = context;
   (void)job;
   remember_proof(a, peer, m, bytes);
-  round_on_manifest(a->round, peer, m, now());
+  round_on_manifest(a->round, peer, m, clock_ms());
 }
 
 static void on_payload(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload) {
   struct agent *a = context;
   (void)job;
-  round_on_payload(a->round, peer, m, payload, now());
+  round_on_payload(a->round, peer, m, payload, clock_ms());
 }
 
 static void on_fetch_failed(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason) {
   struct agent *a = context;
   (void)job;
   (void)m;
-  round_on_failed(a->round, peer, reason, now());
+  round_on_failed(a->round, peer, reason, clock_ms());
 }
 
 static void on_answer(void *context, size_t peer, size_t job, uint64_t first, enum err reason) {
   struct agent *a = context;
   (void)job;
   (void)first;
-  round_on_failed(a->round, peer, reason, now());
+  round_on_failed(a->round, peer, reason, clock_ms());
 }
 
 static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
   struct agent *a = context;
   (void)job;
-  round_on_done(a->round, peer, sequence, outcome, now());
+  round_on_done(a->round, peer, sequence, outcome, clock_ms());
 }
 
 static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
@@ -301,7 +298,7 @@ static void take_trained(struct agent *a, struct trainer_result *r) {
     log_event(LOG_INFO, "data-loaded", NULL,
               LOG_FIELDS(log_integer("train", r->n_samples), log_integer("test", r->n_test),
                          log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
-  round_on_trained(a->round, r, now());
+  round_on_trained(a->round, r, clock_ms());
 }
 
 static void take_written(struct agent *a, struct scribe_result *r) {
@@ -322,7 +319,7 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   }
   if (r->kind == SCRIBE_QUERY)
     agent_answer_query(a, r);
-  round_on_written(a->round, r, now());
+  round_on_written(a->round, r, clock_ms());
 }
 
 void agent_take_results(struct agent *a) {
@@ -342,6 +339,6 @@ void agent_take_notes(struct agent *a) {
     struct gossip_peer_info info;
     gossip_peer_info(a->gossip, i, &info);
     if (!info.has_session)
-      round_on_session(a->round, i, false, info.reason, now());
+      round_on_session(a->round, i, false, info.reason, clock_ms());
   }
 }

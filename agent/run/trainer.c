@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "agent/clock.h"
 #include "agent/run/mailbox.h"
 #include "agent/run/snapshot.h"
 #include "base/must.h"
@@ -212,21 +212,15 @@ static enum err show_progress(void *context, size_t done, size_t total) {
   return stop_or_go_on(context, done, total);
 }
 
-static double seconds_now(void) {
-  struct timespec now;
-  MUST(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static enum err local_steps(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct work_hook hook = {show_progress, t};
   struct train_report report;
-  double start = seconds_now();
+  double start = clock_s();
   enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
   atomic_store(&t->progress, 0);
   if (e != ERR_OK)
     return e;
-  result->seconds = seconds_now() - start;
+  result->seconds = clock_s() - start;
   result->n_samples = report.n_samples;
   result->local_steps = report.local_steps;
   result->train_loss = report.loss;

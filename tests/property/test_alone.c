@@ -13,6 +13,7 @@
 #include "crypto/identity.h"
 #include "crypto/key_file.h"
 #include "crypto/names.h"
+#include "crypto/random.h"
 #include "models/dataset.h"
 #include "models/learner.h"
 #include "models/schema.h"
@@ -138,5 +139,7 @@ START_TEST(an_agent_without_peers_is_plain_local_training) {
 END_TEST
 
 int main(void) {
+  if (random_open() != ERR_OK)
+    return 1;
   return SUITE_RUN("alone", an_agent_without_peers_is_plain_local_training);
 }
