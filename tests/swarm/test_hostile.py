@@ -1,0 +1,327 @@
+#!/usr/bin/python3
+"""Strangers and a peer that lies: a swarm of two goes on within its deadlines, counts what it refuses, and stays small.
+
+The peer is told_peer.c, which says what it is told in a session of its own valid key; the lies are all here."""
+import contextlib
+import hashlib
+import math
+import os
+import pathlib
+import random
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import unittest
+
+from agents import Swarm, die_with_parent, main, options, wait_for
+
+# Types of messages (gossip/PROTOCOL.md), and the pipe's own.
+SIGN = 1
+HELLO, STATE, ASK, MANIFEST, NOT_YET, REFUSED, GET, CHUNK, SCHEMA, DONE, BYE = range(16, 27)
+NO_TYPE = 99
+NONE, DIFFERENCE, FULL, SUM = range(4)
+U64_MAX = 2**64 - 1
+
+N_PARAMETERS = (4 * 16 + 16) + (16 * 3 + 3)
+CHUNK_BYTES = 65536
+DEADLINE_S = 1
+MAX_RSS_MIB = 64
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+ZMTP_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+ZMTP_READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
+
+
+def told_peer_program():
+    return pathlib.Path(options.starling).parent / "tests/swarm/told_peer"
+
+
+def digest(*parts):
+    return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
+
+
+def key_bytes(text):
+    """The 32 bytes of a key as people see it: base32 with a check digit after each 13."""
+    digits = text.replace("-", "")
+    value = 0
+    for i, digit in enumerate(digits):
+        if i % 14 != 13:
+            value = value * 32 + ALPHABET.index(digit)
+    return (value >> 4).to_bytes(32, "big")
+
+
+def floats(value):
+    return struct.pack("<f", value) * N_PARAMETERS
+
+
+def rss_mib(site):
+    status = pathlib.Path(f"/proc/{site.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+
+class Liar:
+    """A session with an agent in the name of a site that does not run. What is fetched from it is served from payloads."""
+
+    def __init__(self, site, victim, epoch):
+        self.epoch, self.origin = epoch, key_bytes(site.key)
+        self.payloads, self.heard = {}, []
+        self.process = subprocess.Popen([told_peer_program(), site.folder / "agent.key", "test", victim.key,
+                                         victim.address, str(epoch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        preexec_fn=die_with_parent)
+        threading.Thread(target=self.listen, daemon=True).start()
+        self.send(NO_TYPE)  # any frame of ours proves our key
+        jobs = wait_for(lambda: [body for kind, body in self.heard if kind == HELLO], 10, "the agent says HELLO")[0][1:]
+        self.job, self.file, self.schema, self.contract = (jobs[i:i + 32] for i in range(0, 128, 32))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+
+    def listen(self):
+        while len(head := self.process.stdout.read(5)) == 5:
+            kind, n = struct.unpack("<BI", head)
+            body = self.process.stdout.read(n)
+            self.heard = [*self.heard[-100:], (kind, body)]
+            if kind == GET:
+                self.serve(body)
+
+    def serve(self, body):
+        root, (first, count) = body[32:64], struct.unpack("<II", body[72:80])
+        payload = self.payloads.get(root)
+        for i in range(first, first + count) if payload else ():
+            self.send(CHUNK, root[:16] + struct.pack("<IB", i, 0) + payload[i * CHUNK_BYTES:(i + 1) * CHUNK_BYTES])
+
+    def send(self, kind, body=b""):
+        """Whether the pipe still stands: an agent may end the session for what it was told."""
+        try:
+            self.process.stdin.write(struct.pack("<BI", kind, len(body)) + body)
+            self.process.stdin.flush()
+            return True
+        except BrokenPipeError:
+            return False
+
+    def hello(self, sequence=0, round=0, proof=None):
+        words = struct.pack("<QIQQ", round, 0, self.epoch, sequence) + bytes(32) + (b"\1" + proof if proof else b"\0")
+        return self.send(HELLO, b"\1" + self.job + self.file + self.schema + self.contract + words)
+
+    def state(self, round=0, sequence=0):
+        follows, idle, degree = 1, 2, 1
+        return self.send(STATE, self.job + struct.pack("<BBHQIQIQQ", follows, idle, degree, round, 0, round, 0,
+                                                       self.epoch, sequence) + bytes(32) + struct.pack("<II", 0, 0))
+
+    def manifest(self, **lies):
+        """The signed part of a manifest."""
+        m = dict(version=1, kind=FULL, encoding=0, swarm=hashlib.blake2b(b"starling/v1/swarm\0test", digest_size=16).digest(),
+                 job=self.job, schema=self.schema, contract=self.contract, origin=self.origin, epoch=self.epoch,
+                 sequence=1, round=1, samples=100, mu=1.0, chain=bytes(32), root=bytes(32), n_payload=4 * N_PARAMETERS)
+        m.update(lies)
+        return (bytes([m["version"], m["kind"], m["encoding"], 0]) + m["swarm"] + m["job"] + m["schema"] + m["contract"] +
+                m["origin"] + struct.pack("<QQQHHIId", m["epoch"], m["sequence"], m["round"], 0, 1, 1, m["samples"], m["mu"]) +
+                m["chain"] + m["root"] + struct.pack("<Q", m["n_payload"]) + bytes(32 + 93))
+
+    def publish(self, payload, **lies):
+        root = digest(b"\0", payload)  # of one chunk
+        self.payloads[lies.get("root", root)] = payload
+        return self.send(SIGN, self.manifest(**{"root": root, "chain": digest(root), "n_payload": len(payload), **lies}))
+
+
+class Hostile(unittest.TestCase):
+    def swarm(self):
+        """a and b learn together; a also knows x, which the test speaks for."""
+        return Swarm("abx", [("a", "b"), ("a", "x")], rows=60, test_rows=60,
+                     site={"round": {"deadline_min_s": 0.2, "deadline_max_s": DEADLINE_S, "meet_s": 1}})
+
+    def goes_on(self, site, n=2):
+        """n rounds more, each within its deadline and what a busy machine adds."""
+        self.assertTrue(site.is_running, site.log[-2000:])
+        site.wait_round(site.status()["job"]["round"] + n, n * DEADLINE_S + 20)
+        if not options.small:  # sanitisers keep what was freed
+            self.assertLess(rss_mib(site), MAX_RSS_MIB)
+
+    def refused(self, site):
+        return site.peers()["x"]["refused"]
+
+
+class Lies(Hostile):
+    epoch = 0
+
+    def setUp(self):
+        if not told_peer_program().exists():
+            self.skipTest("told_peer is not built")
+
+    def liar(self, swarm):
+        Lies.epoch += 1
+        liar = Liar(swarm["x"], swarm["a"], self.epoch)
+        liar.hello()
+        liar.state()
+        return liar
+
+    def test_manifests(self):
+        lies = {"length": [dict(n_payload=0), dict(n_payload=2**62)], "encoding": [dict(encoding=7)],
+                "message": [dict(kind=9), dict(mu=math.nan), dict(kind=NONE, n_payload=0, root=bytes([1] * 32))],
+                "swarm": [dict(swarm=bytes(16))], "job": [dict(job=bytes(32))], "schema": [dict(schema=bytes(32))],
+                "contract": [dict(contract=bytes(32))], "version": [dict(version=2)]}
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            with self.liar(swarm) as liar:
+                for lie in sum(lies.values(), [dict(origin=key_bytes(a.key))]):
+                    liar.send(SIGN, liar.manifest(**lie))
+                liar.send(MANIFEST, liar.manifest() + bytes(64))
+                for reason in [*lies, "origin", "signature"]:
+                    wait_for(lambda: self.refused(a).get(reason, 0) >= len(lies.get(reason, [1])), 10, f"{reason} is counted")
+                self.goes_on(a)
+
+    def test_payloads(self):
+        """Refused by their own reasons; the third broken one in a row is the last that is fetched."""
+        cases = {"zero-samples": (floats(0), {"samples": 0}), "absurd-samples": (floats(0), {"samples": 2**32 - 1}),
+                 "non-finite": (floats(math.nan), {}), "length": (b"four", {}), "root": (floats(1), {"root": bytes([7] * 32)})}
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            for reason, (payload, lies) in cases.items():
+                with self.liar(swarm) as liar:
+                    wait_for(lambda: a.peers()["x"]["state"] != "unreachable", 10, "the session stands")
+                    liar.publish(payload, round=a.status()["job"]["round"] + 1, **lies)
+                    wait_for(lambda: self.refused(a).get(reason), 15, f"{reason} is counted")
+            wait_for(lambda: "peer-quarantined" in a.log, 10, "it is quarantined")
+            self.goes_on(a)
+
+    def test_equivocation(self):
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            with self.liar(swarm) as liar:
+                liar.publish(floats(0))
+                liar.publish(floats(1))
+                a.wait_peer("x", {"quarantined"}, 10)
+                self.goes_on(a)
+
+    def test_absurd_numbers(self):
+        """Rounds and sequences at the end of their range: neither the agent nor its store is ever without a next one."""
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            for number in (2**63, U64_MAX):
+                with self.liar(swarm) as liar:
+                    liar.hello(sequence=number, round=number)
+                    liar.state(sequence=number, round=number)
+                    liar.publish(floats(0), sequence=number, round=number)
+                    wait_for(lambda: a.status()["job"]["round"] >= 2**62, 20, "it has jumped")
+                    self.goes_on(a)
+            self.assertEqual(a.stop(), 0)
+            a.start()
+            a.wait_answers()
+            self.goes_on(a)
+
+    def test_floods(self):
+        seconds = 0.2 if options.small else 0.5
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            with self.liar(swarm) as liar:
+                text = struct.pack("<H", 16384) + b"A" * 16384
+                floods = {
+                    "GET": lambda i: liar.send(GET, liar.job + os.urandom(32) + struct.pack("<QII", 2**32, i % 65536, 1)),
+                    "GET beyond": lambda i: liar.send(GET, liar.job + bytes(32) + struct.pack("<QII", U64_MAX, 2**32 - 1, 1)),
+                    "ASK": lambda i: liar.send(ASK, liar.job + struct.pack("<BQB", DIFFERENCE, 1 + i, 8)),
+                    "ASK full": lambda i: liar.send(ASK, liar.job + struct.pack("<BQB", FULL, 0, 1)),
+                    "STATE": lambda i: liar.state(sequence=i),
+                    "CHUNK": lambda i: liar.send(CHUNK, os.urandom(16) + bytes(5) + bytes(CHUNK_BYTES)),
+                    "SCHEMA": lambda i: liar.send(SCHEMA, liar.job + text + text),
+                    "HELLO": lambda i: liar.hello(),
+                    "DONE": lambda i: liar.send(DONE, liar.job + struct.pack("<QB", U64_MAX - i, i % 256)),
+                    "MANIFEST": lambda i: liar.send(SIGN, liar.manifest(sequence=1 + i, root=os.urandom(32))),
+                    "garbage": lambda i: liar.send(HELLO + i % 11, os.urandom(i % 300)),
+                }
+                for flood in floods.values():
+                    end, i = time.monotonic() + seconds, 0
+                    while time.monotonic() < end and flood(i):
+                        i += 1
+                self.goes_on(a, 3)
+
+    def test_never_answers(self):
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            with self.liar(swarm) as liar:
+                liar.publish(floats(0), round=a.status()["job"]["round"] + 1)
+                liar.payloads.clear()
+                a.wait_peer("x", {"slow"}, 30)
+                liar.process.send_signal(signal.SIGSTOP)  # nor reads any more
+                self.goes_on(a, 3)
+
+
+class Strangers(Hostile):
+    def connect(self, site):
+        connection = socket.create_connection(("127.0.0.1", site.port), 2)
+        self.addCleanup(connection.close)
+        return connection
+
+    def test_strangers(self):
+        rng = random.Random("strangers")
+        openings = [rng.randbytes(200), b"GET / HTTP/1.1\r\n\r\n", ZMTP_GREETING[:30], ZMTP_GREETING + ZMTP_READY,
+                    ZMTP_GREETING + ZMTP_READY + b"\x02" + struct.pack(">Q", 2**62) + bytes(1000),
+                    ZMTP_GREETING + ZMTP_READY + b"\x02" + struct.pack(">Q", 67000) + bytes(60000),
+                    ZMTP_GREETING + ZMTP_READY + b"\x01\x00" * 200 + b"\x00\x64" + rng.randbytes(100), b""]
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_peer("b", {"alive"}, 10)
+            for i in range(200):
+                try:
+                    self.connect(a).sendall(openings[i % len(openings)])
+                except OSError:
+                    pass  # sent away
+            self.goes_on(a, 3)
+            swarm["b"].kill()
+            swarm["b"].start()
+            a.wait_peer("b", {"alive"}, 15)
+
+
+class Surroundings(Hostile):
+    def start(self, site, prepare):
+        def child():
+            die_with_parent()
+            prepare()
+        with open(site.log_file, "ab") as log:
+            site.process = subprocess.Popen([options.starling, "run", "-C", site.file], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, preexec_fn=child)
+
+    def test_closed_standard_descriptors(self):
+        """No file of the agent gets the number that the log is written to."""
+        with self.swarm() as swarm:
+            swarm["b"].start()
+            a = swarm["a"]
+            self.start(a, lambda: [os.close(i) for i in range(3)])
+            a.wait_answers()
+            for i in range(3):
+                self.assertEqual(os.readlink(f"/proc/{a.process.pid}/fd/{i}"), "/dev/null")
+            self.goes_on(a)
+
+    def test_few_descriptors(self):
+        """Strangers cannot take the descriptor that a round needs to be written."""
+        with self.swarm() as swarm:
+            swarm["b"].start()
+            a = swarm["a"]
+            self.start(a, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4096)))
+            a.wait_peer("b", {"alive"}, 10)
+            held = []
+            for _ in range(150):
+                held.append(socket.create_connection(("127.0.0.1", a.port), 2))
+            self.goes_on(a, 3)
+            for connection in held:
+                connection.close()
+
+
+if __name__ == "__main__":
+    main()
