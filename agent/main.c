@@ -5,8 +5,6 @@
 #include "agent/cli/cli.h"
 #include "crypto/random.h"
 
-extern char **environ;
-
 /* Where a parent has closed one of descriptors 0 to 2, the next file that is opened would get its number, and a snapshot
  * the lines of the log. */
 static void hold_standard_descriptors(void) {

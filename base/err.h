@@ -51,7 +51,7 @@
   X(SLOW, "slow", "three rounds missed in a row with a session")                                                       \
   X(PAUSED, "paused", "it is paused")                                                                                  \
   X(FINISHED, "finished", "it has finished its rounds")                                                                \
-  X(QUARANTINED, "quarantined", "three broken payloads in a row")                                                      \
+  X(QUARANTINED, "quarantined", "three broken payloads in a row, or two under one sequence number")                    \
   X(NOT_FOLLOWING, "not-following", "it does not follow us")                                                           \
   X(LATE, "late", "nothing usable arrived before the deadline")                                                        \
   X(STALE, "stale", "its contribution is too old")                                                                     \

@@ -140,8 +140,9 @@ static bool fits(const struct learner *l, const struct dataset *d) {
 enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
                         const struct dataset *global_test) {
   MUST(train && !l->train);
-  const struct dataset *sets[] = {train, local_test, global_test};
-  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+  enum { N_SETS = 3 };
+  const struct dataset *sets[N_SETS] = {train, local_test, global_test};
+  for (size_t i = 0; i < N_SETS; i++)
     if (sets[i] && (!fits(l, sets[i]) || sets[i]->task != train->task))
       return ERR_CONTRACT;
   if (train->n == 0)

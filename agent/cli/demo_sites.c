@@ -220,7 +220,10 @@ enum err demo_write_sites(const struct demo_options *options, struct demo_site s
     e = find_ports(sites, why);
   if (e == ERR_OK)
     e = write_job(options, why);
-  for (size_t i = 0; e == ERR_OK && i < 2 * DEMO_SITES; i++)
-    e = write_site(options, sites, i / 2, i % 2 == 1, why);
+  for (size_t i = 0; e == ERR_OK && i < DEMO_SITES; i++) {
+    e = write_site(options, sites, i, false, why);
+    if (e == ERR_OK)
+      e = write_site(options, sites, i, true, why);
+  }
   return e;
 }

@@ -19,7 +19,7 @@
 #include "crypto/names.h"
 #include "crypto/random.h"
 
-enum { STORE_RETRY_MS = 30000, MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
+enum { STORE_RETRY_MS = 30000, STOP_LIMIT_S = 10, MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
 
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence) {
   a->exit_code = exit_code;
@@ -391,7 +391,9 @@ int agent_run(const struct config *config, bool holds) {
     turn(&a);
   if (!a.is_stopping && e != ERR_STOPPED)
     stand_by(&a, UINT64_MAX);
+  signals_limit_end(STOP_LIMIT_S);
   stop(&a);
+  signals_limit_end(0);
   if (a.signal_fd >= 0)
     close(a.signal_fd);
   log_event(LOG_INFO, "stopped", NULL, LOG_FIELDS(log_integer("exit", a.exit_code)));

@@ -210,7 +210,7 @@ static void write_event(struct agent *a, const char *name, const char *peer, con
 }
 
 /* Names of the peers that the last merge had to do without, and why: "mec-03:late mec-09:absent". */
-static void left_out(const struct agent *a, char *out_text, size_t capacity) {
+static void name_missing(const struct agent *a, char *out_text, size_t capacity) {
   size_t n = 0;
   out_text[0] = '\0';
   for (size_t i = 0; i < a->config->n_peers && n < capacity; i++) {
@@ -226,7 +226,7 @@ static void log_round(struct agent *a) {
   char label[ROUND_LABEL_BYTES], missing[MAX_REASON_BYTES];
   round_view(a->round, &v);
   round_label_write(v.committed, label);
-  left_out(a, missing, sizeof missing);
+  name_missing(a, missing, sizeof missing);
   struct log_field fields[8] = {log_text("round", label), log_integer("merged", v.n_merged),
                                 log_integer("of", v.n_expected)};
   size_t n = 3;
@@ -237,7 +237,7 @@ static void log_round(struct agent *a) {
   if (v.metrics.has_global)
     fields[n++] = log_real("global", v.metrics.global_headline);
   if (missing[0])
-    fields[n++] = log_text("left_out", missing);
+    fields[n++] = log_text("missing", missing);
   log_event(LOG_INFO, "round-committed", NULL, fields);
 }
 

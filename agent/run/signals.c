@@ -48,3 +48,7 @@ int signals_take(int fd) {
   struct signalfd_siginfo info;
   return read(fd, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
+
+void signals_limit_end(unsigned seconds) {
+  alarm(seconds);
+}

@@ -12,4 +12,8 @@ MUST_USE enum err signals_open(int *out_fd);
 /* The number of a signal that waits, or 0. */
 int signals_take(int fd);
 
+/* From now on the process has so many seconds to end by itself, then a signal ends it, however stuck a thread is in a
+ * library: nothing that was committed is lost by that. 0: no limit. */
+void signals_limit_end(unsigned seconds);
+
 #endif

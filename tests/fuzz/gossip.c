@@ -130,7 +130,7 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
                              size_t n) {
   (void)context, (void)job, (void)root;
   memset(out, 1, n);
-  return offset < 10 * CHUNK_BYTES ? ERR_OK : ERR_RANGE;
+  return offset < 10 * (uint64_t)CHUNK_BYTES ? ERR_OK : ERR_RANGE;
 }
 
 static const struct gossip_events events = {.on_session = on_session,
@@ -164,8 +164,8 @@ static struct gossip *node_open(const struct identity *own, const struct identit
                                  .n_peers = 1,
                                  .jobs = &job,
                                  .n_jobs = 1,
-                                 .payload_max_bytes = 4 * CHUNK_BYTES,
-                                 .payload_bound = 4 * CHUNK_BYTES,
+                                 .payload_max_bytes = 4 * (uint64_t)CHUNK_BYTES,
+                                 .payload_bound = 4 * (uint64_t)CHUNK_BYTES,
                                  .now_ms = clock_now};
   struct session_keys keys = {{1}, {2}, {3}};
   struct session_ends ends = {peer.key, 0x100, 0x200, false};
