@@ -190,9 +190,22 @@ static enum err pragma_set(struct database *d, size_t i, char out_why[MAX_REASON
   return ERR_UNSUPPORTED;
 }
 
+static enum err switch_set(struct database *d, size_t i, char out_why[MAX_REASON_BYTES]) {
+  int now = -1;
+  if (sqlite3_db_config(d->sqlite, switches[i].option, switches[i].value, &now) == SQLITE_OK &&
+      now == switches[i].value)
+    return ERR_OK;
+  reason_set(out_why, "SQLite %s does not keep its safety switch %d at %d: use another version", sqlite3_libversion(),
+             switches[i].option, switches[i].value);
+  return ERR_UNSUPPORTED;
+}
+
 static enum err settings_set(struct database *d, bool writes, char out_why[MAX_REASON_BYTES]) {
-  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
-    sqlite3_db_config(d->sqlite, switches[i].option, switches[i].value, NULL);
+  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+    enum err e = switch_set(d, i, out_why);
+    if (e != ERR_OK)
+      return e;
+  }
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
     sqlite3_limit(d->sqlite, limits[i].id, limits[i].value);
   sqlite3_busy_timeout(d->sqlite, BUSY_TIMEOUT_MS);

@@ -1,5 +1,5 @@
 /* SQLite, set up so that a committed transaction survives a power cut and a damaged file cannot do harm: WAL with
- * synchronous=FULL, foreign keys, defensive settings, small limits; every setting is read back. */
+ * synchronous=FULL, foreign keys and defensive settings, each read back, and small limits. */
 #ifndef STORE_DATABASE_H
 #define STORE_DATABASE_H
 

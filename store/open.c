@@ -207,6 +207,7 @@ static enum err step_database_read(struct opening *o) {
     return ERR_READ_ONLY;
   }
   database_close(d);
+  o->why[0] = '\0';
   return database_open(d, o->database_path, DATABASE_READ_IMMUTABLE, o->why);
 }
 
