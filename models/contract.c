@@ -168,8 +168,8 @@ static enum err check_range(const struct contract *c, char *reason) {
   contract_range(c, &lo, &hi);
   if (!(lo < hi))
     return say(reason, ERR_RANGE, "the range of inputs must go from a lower to a higher number");
-  if (contract_is_image(c) && (isinf(lo) || isinf(hi)))
-    return say(reason, ERR_RANGE, "the range of an image needs both ends");
+  if (contract_is_image(c) && !isfinite(hi - lo))
+    return say(reason, ERR_RANGE, "the range of an image needs both ends, a finite number apart");
   return ERR_OK;
 }
 

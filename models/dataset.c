@@ -48,7 +48,9 @@ static enum err table_init(struct table *t, const struct contract *c, struct dat
   return d->class_counts != NULL && d->shift != NULL && d->gain != NULL ? ERR_OK : no_memory(why);
 }
 
-/* n ≤ 2 · MAX_SAMPLES and n_inputs ≤ MAX_FEATURES, so no product wraps. */
+_Static_assert((uint64_t)2 * MAX_SAMPLES * MAX_FEATURES <= SIZE_MAX / sizeof(float), "no size of a table wraps");
+
+/* n ≤ 2 · MAX_SAMPLES and n_inputs ≤ MAX_FEATURES. */
 static enum err table_resize(struct table *t, bool has_floats, size_t n) {
   struct dataset *d = t->d;
   void *inputs = has_floats ? realloc(d->floats, n * d->n_inputs * sizeof *d->floats)

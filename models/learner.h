@@ -45,7 +45,8 @@ struct learner_config {
 struct learner;
 
 /* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture or tensors that are not shared;
- * ERR_RANGE: a number of the train_config is out of range; ERR_NO_MEMORY. */
+ * ERR_RANGE: a number of the train_config is out of range; ERR_LIMIT: the layers are too wide for such a batch;
+ * ERR_NO_MEMORY. */
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
 void learner_free(struct learner *l);
 
@@ -79,7 +80,8 @@ void learner_published(struct learner *l);
 /* Peer's copy := P f32 values. ERR_LENGTH, ERR_NON_FINITE; the copy is untouched after an error. */
 MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, size_t n_bytes);
 
-/* Peer's copy += decoded difference. ERR_LENGTH, ERR_NON_FINITE (payload or result); untouched after an error. */
+/* Peer's copy += decoded difference. ERR_LENGTH, ERR_ENCODING, ERR_NON_FINITE (payload or result); untouched after an
+ * error. */
 MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes,
                                    size_t n_bytes);
 

@@ -15,7 +15,7 @@
 
 struct net;
 
-/* `arch` is borrowed for the net's life. ERR_NO_MEMORY. */
+/* `arch` is borrowed for the net's life. ERR_LIMIT: the workspace of such a batch is above 2^28 floats; ERR_NO_MEMORY. */
 MUST_USE enum err net_open(const struct arch *arch, size_t max_batch, struct net **out_net);
 void net_free(struct net *net);
 

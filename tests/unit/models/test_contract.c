@@ -178,6 +178,16 @@ static void spoil_range(struct contract *c) {
 static void spoil_range_nan(struct contract *c) {
   c->range_lo = NAN;
 }
+static void spoil_range_image(struct contract *c) {
+  c->n_features = 0;
+  c->height = c->width = c->channels = 2;
+  c->range_hi = INFINITY;
+}
+static void spoil_range_apart(struct contract *c) {
+  spoil_range_image(c);
+  c->range_lo = -1e308;
+  c->range_hi = 1e308;
+}
 static void spoil_sd_zero(struct contract *c) {
   c->scale.sd[1] = 0;
 }
@@ -233,6 +243,8 @@ START_TEST(check_says_what_is_wrong) {
       {spoil_unit, ERR_SYNTAX, "unit of feature 0"},
       {spoil_range, ERR_RANGE, "lower to a higher"},
       {spoil_range_nan, ERR_RANGE, "lower to a higher"},
+      {spoil_range_image, ERR_RANGE, "needs both ends"},
+      {spoil_range_apart, ERR_RANGE, "a finite number apart"},
       {spoil_sd_zero, ERR_RANGE, "scaling pair 1"},
       {spoil_sd_nan, ERR_RANGE, "scaling pair 1"},
       {spoil_mean, ERR_RANGE, "scaling pair 0"},

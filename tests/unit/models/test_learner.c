@@ -572,6 +572,12 @@ START_TEST(unfit_configs_are_refused) {
   ck_assert_int_eq(learner_open(&config, &l), ERR_UNSUPPORTED);
   ck_assert_ptr_null(l);
   schema_free(tensors);
+  struct schema *wide = toy_schema("dense 20000, relu, relu, relu, dense classes", &b.contract);
+  config.schema = wide;
+  config.train.batch = MAX_BATCH;
+  ck_assert_int_eq(learner_open(&config, &l), ERR_LIMIT);
+  ck_assert_ptr_null(l);
+  schema_free(wide);
   bench_done(&b);
 }
 END_TEST
