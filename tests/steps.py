@@ -28,7 +28,7 @@ SIZES = {
     "swarm timeout s":    (300,           3600),
     "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
-    "threads suites":     (["unit"],      ["unit", "property"]),
+    "threads suites":     (["unit", "property"], ["unit", "property"]),
 }
 
 
