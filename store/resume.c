@@ -69,13 +69,14 @@ static enum err drop_newer(struct store *s, enum statement which, const struct s
   return query_run(&q);
 }
 
-/* Forgets what is newer than a snapshot, so that its rounds can be learnt again; the sequence numbers stay used. */
+/* Forgets what is newer than a snapshot, so that its rounds can be learnt again. The sequence numbers stay used; the chain
+ * they led to does not, for no snapshot goes with it: also a second restart must start a new one. */
 static enum err fall_back_body(struct store *s, const void *argument) {
   const struct snapshot *to = argument;
   char text[MAX_REASON_BYTES];
   enum err e = drop_newer(s, SQL_COMMITMENTS_DROP, to);
   if (e == ERR_OK)
-    e = drop_newer(s, SQL_HALVES_DROP, to);
+    e = drop_newer(s, SQL_PUBLICATIONS_VOID, to);
   if (e != ERR_OK)
     return e;
   reason_set(text, "the newest snapshot was damaged: going on from the one of round %llu+%u, %s",

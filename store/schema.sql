@@ -21,7 +21,7 @@ CREATE TABLE publication (
   epoch         INTEGER NOT NULL,
   round         INTEGER NOT NULL,
   sub           INTEGER NOT NULL,
-  chain         BLOB    NOT NULL CHECK (length(chain) = 32),
+  chain         BLOB    NOT NULL CHECK (length(chain) = 32), -- zeros: forgotten with a damaged snapshot
   manifest      BLOB,
   payload       BLOB    CHECK (length(payload) = 32), -- file; NULL for kind none
   half          BLOB    CHECK (length(half) = 32),    -- file: the snapshot after training; NULL for kind none

@@ -59,8 +59,9 @@
   X(SNAPSHOTS, "SELECT round, sub, committed, sequence, half, model, payload FROM snapshot WHERE job = ?"              \
                " ORDER BY sequence DESC, committed DESC, round DESC, sub DESC")                                        \
   X(COMMITMENTS_DROP, "DELETE FROM commitment WHERE job = ? AND (sequence, 1, round, sub) > (?, ?, ?, ?)")             \
-  X(HALVES_DROP, "UPDATE publication SET half = NULL, payload = NULL, copy_manifest = NULL"                            \
-                 " WHERE job = ? AND half IS NOT NULL AND (sequence, 0, round, sub) > (?, ?, ?, ?)")                   \
+  X(PUBLICATIONS_VOID,                                                                                                 \
+    "UPDATE publication SET half = NULL, payload = NULL, copy_manifest = NULL, chain = zeroblob(32)"                   \
+    " WHERE job = ? AND (sequence, 0, round, sub) > (?, ?, ?, ?)")                                                     \
   X(COMMITMENT_FIND, "SELECT model FROM commitment WHERE job = ? AND round = ? AND sub = ?")                           \
   X(COMMITMENT_ADD, "INSERT INTO commitment (job, round, sub, sequence, outcome, model, half, local_loss,"             \
                     " local_headline, local_macro_f1, global_loss, global_headline, global_macro_f1, seconds,"         \

@@ -154,7 +154,7 @@ struct store_resume {
   struct round_label published; /* with RESUME_PUBLISHED */
   uint64_t sequence;            /* highest own sequence ever published in this job, 0 = none */
   uint64_t sequence_epoch;      /* its boot epoch */
-  struct digest chain;          /* c(sequence) of the newest payload, zeros when none */
+  struct digest chain;          /* c(sequence) of the newest payload; zeros: none, or forgotten: start a new chain */
   struct digest half, model;    /* files to load, zeros when none; no model with RESUME_PUBLISHED */
   bool fell_back;               /* the newest snapshot was damaged, an older one is used: start a new chain */
 };

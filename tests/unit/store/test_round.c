@@ -395,8 +395,10 @@ static void damage_and_restart(const struct damage *d) {
   ck_assert_uint_eq(r.committed.round, d->committed);
   ck_assert_uint_eq(r.published.round, d->published);
   ck_assert_uint_eq(r.sequence, newest);
-  ck_assert(!resume_at(s).fell_back); /* settled */
-  if (d->at == RESUME_COMMITTED)      /* the lost round is learnt again, under the next sequence */
+  struct store_resume again = resume_at(s); /* settled, and the chain of what was lost is not gone on with */
+  ck_assert(!again.fell_back);
+  ck_assert_int_eq(digest_is_zero(&again.chain), d->at == RESUME_COMMITTED);
+  if (d->at == RESUME_COMMITTED) /* the lost round is learnt again, under the next sequence */
     ck_assert_int_eq(round_publish(s, r.committed.round + 1, newest + 1), ERR_OK);
   ck_assert_int_eq(round_commit(s, r.committed.round + 1), ERR_OK);
   ck_assert_uint_eq(resume_at(s).committed.round, r.committed.round + 1);
