@@ -36,7 +36,8 @@ const char *split_rule_name(enum split_rule rule);
 
 /* Writes the part, 1 … n_parts, of each of the n samples. The split has passed contract_check and its rule is not
  * SPLIT_NONE. labels [n], each < n_classes; for a task without classes pass n_classes 1 and zeros.
- * ERR_RANGE: too few samples for these parts, or no draw of SPLIT_MAX_DRAWS gave every part SPLIT_MIN_SAMPLES; ERR_NO_MEMORY. */
+ * ERR_RANGE: too few samples for these parts, or no draw of SPLIT_MAX_DRAWS gave every part SPLIT_MIN_SAMPLES; ERR_LIMIT:
+ * more than MAX_SAMPLES; ERR_NO_MEMORY. */
 MUST_USE enum err split_assign(const struct split *split, const uint16_t *labels, size_t n, size_t n_classes,
                                uint16_t *out_part);
 
