@@ -197,7 +197,7 @@ STEPS = [
     ("tidy", tidy),
     ("unit", check_programs("build-gcc", ["unit"])),
     ("property", check_programs("build-gcc", ["property"], slower=5)),
-    ("golden", check_programs("build-gcc", ["golden"])),
+    ("golden", check_programs("build-gcc", ["golden", "twin"])),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("swarm", swarm("build-gcc", size("swarm"))),
     ("asan", check_programs("build-asan", size("sanitised suites"), ASAN, slower=5)),
