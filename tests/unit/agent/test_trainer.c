@@ -571,13 +571,13 @@ START_TEST(stops_within_a_second_of_a_long_training) {
   load(&s);
   trainer_put(s.trainer, job_new(JOB_TRAIN, 1));
   uint32_t done = 0, total = 0;
-  double start = now_s();
-  while (done < 10 && now_s() < start + 10)
+  while (done < 10) { /* the other thread needs the processor that a busy wait would keep under valgrind */
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     trainer_progress(s.trainer, &done, &total);
-  ck_assert_uint_ge(done, 10);
+  }
   ck_assert_uint_eq(total, 500000000);
   trainer_put(s.trainer, job_with_peers(JOB_MERGE, 1, 2)); /* what still waits is freed too */
-  start = now_s();
+  double start = now_s();
   site_stop(&s);
   ck_assert(now_s() - start < 1);
   site_done(&s);
