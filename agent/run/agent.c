@@ -276,13 +276,13 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   if (e == ERR_OK)
     e = open_store(a, why);
   if (e == ERR_OK)
+    e = new_round(a);
+  if (e == ERR_OK)
+    e = open_gossip(a, why); /* as early as the boot epoch is durable: peers wait for nothing else */
+  if (e == ERR_OK)
     e = open_control(a, why);
   if (e == ERR_OK)
     e = start_trainer(a);
-  if (e == ERR_OK)
-    e = new_round(a);
-  if (e == ERR_OK)
-    e = open_gossip(a, why);
   if (e == ERR_OK)
     e = resume(a, why);
   return e;
