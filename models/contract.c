@@ -26,6 +26,7 @@ struct contract *contract_new(void) {
     c->range_lo = -INFINITY;
     c->range_hi = INFINITY;
     c->holdout = 0.2;
+    c->validation = 0.1;
   }
   return c;
 }
@@ -186,10 +187,28 @@ static enum err check_scale(const struct contract *c, char *reason) {
   return ERR_OK;
 }
 
-static enum err check_split(const struct contract *c, char *reason) {
-  const struct split *s = &c->split;
+static enum err check_kept_apart(const struct contract *c, char *reason) {
   if (!(c->holdout >= 0 && c->holdout <= 0.9))
     return say(reason, ERR_RANGE, "the holdout must be 0 to 0.9");
+  if (!(c->validation >= 0 && c->validation <= 0.9))
+    return say(reason, ERR_RANGE, "the validation must be 0 to 0.9");
+  if (!(c->holdout + c->validation <= MAX_KEPT_APART))
+    return say(reason, ERR_RANGE, "holdout and validation together are %g, at most %g may be kept from training",
+               c->holdout + c->validation, MAX_KEPT_APART);
+  if (c->holdout_by[0] == '\0')
+    return ERR_OK;
+  if (contract_is_image(c))
+    return say(reason, ERR_RANGE, "`holdout_by` names a CSV column, images have none; leave it out");
+  if (!is_printable(c->holdout_by))
+    return say(reason, ERR_SYNTAX, "the name of the column in `holdout_by` has control characters");
+  if (strcmp(c->holdout_by, c->label) == 0)
+    return say(reason, ERR_RANGE,
+               "holdout_by is the label \"%s\": whole classes would be kept apart; name another column", c->label);
+  return ERR_OK;
+}
+
+static enum err check_split(const struct contract *c, char *reason) {
+  const struct split *s = &c->split;
   if (s->rule == SPLIT_NONE)
     return ERR_OK;
   if (s->n_parts < 1 || s->n_parts > MAX_PARTS)
@@ -217,8 +236,8 @@ static enum err check_text(const struct contract *c, char *reason) {
 }
 
 enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
-  static enum err (*const checks[])(const struct contract *, char *) = {check_task,  check_inputs, check_range,
-                                                                        check_scale, check_split,  check_text};
+  static enum err (*const checks[])(const struct contract *, char *) = {
+      check_task, check_inputs, check_range, check_scale, check_kept_apart, check_split, check_text};
   for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
     enum err e = checks[i](c, out_reason);
     if (e != ERR_OK)
@@ -272,8 +291,15 @@ static void write_split(struct writer *w, const struct contract *c) {
     text_line(w, "split parts: %" PRIu32, c->split.n_parts);
     text_line(w, "split seed: %" PRIu64, c->split.seed);
   }
+}
+
+static void write_kept_apart(struct writer *w, const struct contract *c) {
+  char number[NUMBER_TEXT_BYTES], name[2 * MAX_NAME_BYTES + 2];
   number_write(c->holdout, number);
   text_line(w, "holdout: %s", number);
+  number_write(c->validation, number);
+  text_line(w, "validation: %s", number);
+  text_line(w, "holdout by: %s", c->holdout_by[0] == '\0' ? "sample" : quoted(c->holdout_by, name));
 }
 
 enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes) {
@@ -295,6 +321,7 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   text_line(&w, "missing: refused");
   text_line(&w, "init seed: %" PRIu64, c->init_seed);
   write_split(&w, c);
+  write_kept_apart(&w, c);
   return text_end(&w, out_n_bytes);
 }
 

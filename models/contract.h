@@ -53,10 +53,17 @@ struct contract {
   uint64_t init_seed;
 
   struct split split; /* of a public set; SPLIT_NONE when each site brings its own data */
-  double holdout;     /* fraction of the samples kept as local test where no test file is given, 0 … 0.9 */
+
+  /* Which samples are trained on; the rules are in dataset.h. Together at most MAX_KEPT_APART. */
+  double holdout;                  /* fraction kept as local test where no test file is given, 0 … 0.9 */
+  double validation;               /* fraction kept for choosing between models, 0 … 0.9 */
+  char holdout_by[MAX_NAME_BYTES]; /* CSV column whose text decides instead of the sample, "" = the sample */
 };
 
-/* All defaults: classification, cross-entropy, range unset, no scaling, seed 0, no split, holdout 0.2. NULL: no memory. */
+#define MAX_KEPT_APART 0.95
+
+/* All defaults: classification, cross-entropy, range unset, no scaling, seed 0, no split, holdout 0.2,
+ * validation 0.1. NULL: no memory. */
 struct contract *contract_new(void);
 void contract_free(struct contract *c);
 

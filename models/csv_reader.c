@@ -37,9 +37,11 @@ struct csv_run {
   size_t n_ignored;
   bool *found; /* [n_features] */
 
-  size_t field;   /* number from 0 of the next field of this row */
-  enum err row_e; /* a field's first fault; told at the row's end, for a decimal comma is a field too many */
-  float *inputs;  /* [n_features] of this row */
+  size_t field;        /* number from 0 of the next field of this row */
+  enum err row_e;      /* a field's first fault; told at the row's end, for a decimal comma is a field too many */
+  float *inputs;       /* [n_features] of this row */
+  size_t group_column; /* of holdout_by, SIZE_MAX: none */
+  char *group;         /* [MAX_CSV_FIELD_BYTES] its text in this row */
   struct sample sample;
 };
 
@@ -95,11 +97,15 @@ static enum err header_field(struct csv_run *r, const char *text, size_t n) {
       again = r->found[i];
       r->found[i] = true;
     }
+  if (c->holdout_by[0] != '\0' && text_is(text, n, c->holdout_by)) {
+    again = again || r->group_column != SIZE_MAX;
+    r->group_column = r->n_columns;
+  }
   if (again)
     return data_fault(at_field(r), ERR_SYNTAX, "column \"%s\" stands twice in the header; rename one of them",
                       show(text, n).text);
   r->columns[r->n_columns++] = use;
-  r->n_ignored += use == COLUMN_IGNORED;
+  r->n_ignored += use == COLUMN_IGNORED && r->group_column != r->n_columns - 1;
   return ERR_OK;
 }
 
@@ -111,7 +117,7 @@ static void find_label_by_number(struct csv_run *r) {
       number > (double)r->n_columns)
     return;
   int32_t *column = &r->columns[(size_t)number - 1];
-  if (*column != COLUMN_IGNORED)
+  if (*column != COLUMN_IGNORED || r->group_column == (size_t)number - 1)
     return;
   *column = COLUMN_LABEL;
   r->has_label = true;
@@ -127,6 +133,9 @@ static enum err header_end(struct csv_run *r) {
       return data_fault(at(r, 0), ERR_SYNTAX, "the header has no column \"%s\"; %s", c->features[i].name, hint);
   if (!r->has_label)
     return data_fault(at(r, 0), ERR_SYNTAX, "the header has no label column \"%s\"; %s", c->label, hint);
+  if (c->holdout_by[0] != '\0' && r->group_column == SIZE_MAX)
+    return data_fault(at(r, 0), ERR_SYNTAX, "the header has no column \"%s\", which holdout_by names; %s",
+                      c->holdout_by, hint);
   r->in_header = false;
   return ERR_OK;
 }
@@ -175,6 +184,18 @@ static enum err read_label(struct csv_run *r, const char *text, size_t n) {
                     show(text, n).text);
 }
 
+/* Kept, since the field's text is gone at the row's end. */
+static enum err read_group(struct csv_run *r, const char *text, size_t n) {
+  if (is_missing(text, n))
+    return data_fault(at_field(r), ERR_SYNTAX,
+                      "\"%s\" is missing, which holdout_by names; fill it in or leave the row out",
+                      r->contract->holdout_by);
+  memcpy(r->group, text, n); /* n ≤ MAX_CSV_FIELD_BYTES */
+  r->sample.group = r->group;
+  r->sample.n_group = n;
+  return ERR_OK;
+}
+
 static enum err row_field(struct csv_run *r, const char *text, size_t n) {
   if (r->field >= r->n_columns)
     return data_fault(
@@ -182,6 +203,8 @@ static enum err row_field(struct csv_run *r, const char *text, size_t n) {
         "the row has more fields than the header's %zu; quote text with commas, write decimals with a point",
         r->n_columns);
   int32_t use = r->columns[r->field];
+  if (r->field == r->group_column && r->row_e == ERR_OK)
+    r->row_e = read_group(r, text, n);
   if (use == COLUMN_IGNORED || r->row_e != ERR_OK)
     return ERR_OK;
   if (use == COLUMN_LABEL)
@@ -313,13 +336,16 @@ static enum err run_init(struct csv_run *r) {
   r->columns = malloc(MAX_CSV_COLUMNS * sizeof *r->columns);
   r->found = calloc(c->n_features, sizeof *r->found);
   r->inputs = calloc(c->n_features, sizeof *r->inputs);
+  r->group = malloc(MAX_CSV_FIELD_BYTES);
+  r->group_column = SIZE_MAX;
   r->sample.floats = r->inputs;
-  if (!r->has_parser || r->columns == NULL || r->found == NULL || r->inputs == NULL)
+  if (!r->has_parser || r->columns == NULL || r->found == NULL || r->inputs == NULL || r->group == NULL)
     return data_fault(r->why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   return ERR_OK;
 }
 
 static void run_done(struct csv_run *r) {
+  free(r->group);
   free(r->inputs);
   free(r->found);
   free(r->columns);

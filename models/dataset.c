@@ -23,6 +23,13 @@ void dataset_close(struct dataset *d) {
   free(d);
 }
 
+void splits_close(struct splits *s) {
+  dataset_close(s->train);
+  dataset_close(s->validation);
+  dataset_close(s->test);
+  *s = (struct splits){0};
+}
+
 static enum err no_memory(struct data_place *why) {
   return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
 }
@@ -157,37 +164,58 @@ static enum err check_part(const struct data_source *source, const struct contra
   return ERR_OK;
 }
 
-/* ---- train or test ---- */
+/* ---- which split a sample is in ---- */
 
 struct intake {
   const struct digest_fn *fn;
-  double holdout;
-  struct parts parts; /* n = 0: all samples */
+  double test_below, validation_from; /* places */
+  struct parts parts;                 /* n = 0: all samples */
   uint32_t part;
   size_t n_seen;
-  struct table train, test;
+  struct table train, validation, test;
 };
 
-/* Uniform in [0, 1), from the inputs alone: the hash's first 53 bits. */
-static double sample_place(const struct digest_fn *fn, const struct sample *sample, size_t n_inputs) {
-  static const char domain[] = "starling/v1/holdout"; /* with its NUL */
-  struct digest_state state;
-  struct digest hash;
-  fn->init(&state);
-  fn->add(&state, domain, sizeof domain);
+static void add_group(const struct digest_fn *fn, struct digest_state *state, const struct sample *sample) {
+  static const char domain[] = "starling/v1/holdout-by"; /* with its NUL, as below */
+  fn->add(state, domain, sizeof domain);
+  fn->add(state, sample->group, sample->n_group);
+}
+
+static void add_inputs(const struct digest_fn *fn, struct digest_state *state, const struct sample *sample,
+                       size_t n_inputs) {
+  static const char domain[] = "starling/v1/holdout";
+  fn->add(state, domain, sizeof domain);
   if (sample->bytes != NULL)
-    fn->add(&state, sample->bytes, n_inputs);
+    fn->add(state, sample->bytes, n_inputs);
   for (size_t i = 0; sample->floats != NULL && i < n_inputs; i++) {
     uint8_t bytes[sizeof(float)];
     struct writer w;
     writer_init(&w, bytes, sizeof bytes);
     writer_f32(&w, sample->floats[i]);
-    fn->add(&state, bytes, sizeof bytes);
+    fn->add(state, bytes, sizeof bytes);
   }
+}
+
+/* Uniform in [0, 1): the hash's first 53 bits. */
+static double sample_place(const struct digest_fn *fn, const struct sample *sample, size_t n_inputs) {
+  struct digest_state state;
+  struct digest hash;
+  fn->init(&state);
+  if (sample->group != NULL)
+    add_group(fn, &state, sample);
+  else
+    add_inputs(fn, &state, sample, n_inputs);
   fn->end(&state, &hash);
   struct cursor c;
   cursor_init(&c, hash.bytes, sizeof hash.bytes);
   return (double)(cursor_u64(&c) >> 11) * 0x1p-53;
+}
+
+static struct table *split_of(struct intake *in, const struct sample *sample) {
+  if (in->test_below <= 0 && in->validation_from >= 1)
+    return &in->train;
+  double place = sample_place(in->fn, sample, in->train.d->n_inputs);
+  return place < in->test_below ? &in->test : place >= in->validation_from ? &in->validation : &in->train;
 }
 
 static enum err intake_put(void *context, const struct sample *sample) {
@@ -197,8 +225,7 @@ static enum err intake_put(void *context, const struct sample *sample) {
     return ERR_BUSY; /* the file grew between the two readings */
   if (in->parts.n > 0 && in->parts.of[i] != in->part)
     return ERR_OK;
-  bool held_out = in->holdout > 0 && sample_place(in->fn, sample, in->train.d->n_inputs) < in->holdout;
-  return table_put(held_out ? &in->test : &in->train, sample);
+  return table_put(split_of(in, sample), sample);
 }
 
 static enum err intake_read(struct intake *in, const struct data_source *source, const struct contract *c,
@@ -214,7 +241,7 @@ static enum err intake_read(struct intake *in, const struct data_source *source,
   if (in->parts.n > 0 && in->n_seen != in->parts.n)
     return data_fault(why, ERR_BUSY, "it changed while it was read; try again");
   if (in->train.d->n == 0)
-    return data_fault(why, ERR_RANGE, "no sample is left to train on; bring more or lower the holdout");
+    return data_fault(why, ERR_RANGE, "no sample is left to train on; bring more, or lower holdout and validation");
   return ERR_OK;
 }
 
@@ -311,37 +338,48 @@ enum err dataset_open_test(const struct data_file *file, const struct contract *
   return e;
 }
 
+/* What was read of the training file, standardised alike. */
+static enum err splits_take(struct intake *in, const struct contract *c, const struct scale *saved,
+                            struct splits *out_splits, struct data_place *why) {
+  enum err e = table_take(&in->train, &out_splits->train, why);
+  if (e == ERR_OK)
+    e = table_take(&in->validation, &out_splits->validation, why);
+  if (e == ERR_OK)
+    e = table_take(&in->test, &out_splits->test, why);
+  if (e == ERR_OK)
+    e = scale_train(out_splits->train, c, saved, why);
+  struct dataset *const others[] = {out_splits->validation, out_splits->test};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (e == ERR_OK && others[i] != NULL)
+      e = scale_apply(others[i], c, &out_splits->train->scale, why);
+  return e;
+}
+
 enum err dataset_open(const struct data_source *source, const struct contract *contract, const struct digest_fn *fn,
-                      struct dataset **out_train, struct dataset **out_test, struct data_place *out_why) {
-  struct intake in = {.fn = fn, .part = source->part};
-  struct dataset *train = NULL, *test = NULL;
-  in.holdout = source->test.path == NULL ? contract->holdout : 0;
+                      struct splits *out_splits, struct data_place *out_why) {
+  struct intake in = {.fn = fn,
+                      .part = source->part,
+                      .test_below = source->test.path == NULL ? contract->holdout : 0,
+                      .validation_from = 1 - contract->validation};
+  struct table *const tables[] = {&in.train, &in.validation, &in.test};
+  const size_t n_tables = sizeof tables / sizeof *tables;
+  struct splits splits = {0};
   enum err e = data_place_init(out_why, source->train.path);
-  if (e == ERR_OK)
-    e = table_init(&in.train, contract, out_why);
-  if (e == ERR_OK)
-    e = table_init(&in.test, contract, out_why);
+  for (size_t i = 0; e == ERR_OK && i < n_tables; i++)
+    e = table_init(tables[i], contract, out_why);
   if (e == ERR_OK)
     e = intake_read(&in, source, contract, out_why);
   if (e == ERR_OK)
-    e = table_take(&in.train, &train, out_why);
-  if (e == ERR_OK)
-    e = table_take(&in.test, &test, out_why);
-  if (e == ERR_OK)
-    e = scale_train(train, contract, source->saved, out_why);
-  if (e == ERR_OK && test != NULL)
-    e = scale_apply(test, contract, &train->scale, out_why);
+    e = splits_take(&in, contract, source->saved, &splits, out_why);
   if (e == ERR_OK && source->test.path != NULL)
-    e = dataset_open_test(&source->test, contract, &train->scale, source->hook, &test, out_why);
+    e = dataset_open_test(&source->test, contract, &splits.train->scale, source->hook, &splits.test, out_why);
   if (e == ERR_OK) {
-    *out_train = train;
-    *out_test = test;
-    train = test = NULL;
+    *out_splits = splits;
+    splits = (struct splits){0};
   }
-  dataset_close(train);
-  dataset_close(test);
-  dataset_close(in.train.d);
-  dataset_close(in.test.d);
+  splits_close(&splits);
+  for (size_t i = 0; i < n_tables; i++)
+    dataset_close(tables[i]->d);
   free(in.parts.of);
   return e;
 }

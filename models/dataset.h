@@ -3,9 +3,17 @@
  * Readers stream and keep only the part that is this agent's, so a fifth of a set costs a fifth of its bytes (the labels
  * are read twice instead). A declared size is never allocated; memory grows with what was really read.
  *
- * Local test samples come from test files where they are given, else they are held out by the hash of the sample's
- * inputs: a sample stays on its side for ever, however the file grows, in whatever part and order it stands, and copies
- * of one sample are never on both sides.
+ * Samples are divided into three splits that share none. *Train* is learnt from; *validation* chooses (which round is the
+ * best, whether a new model takes over), so its figures flatter; *test* is looked at only to report. Which split a sample
+ * of the training file is in follows from its place in [0, 1), a hash of its inputs or, with `holdout_by`, of that
+ * column's text:
+ *
+ *   place < holdout          test, unless test files are given: then train, and all of those files are the test split
+ *   place ≥ 1 − validation   validation
+ *   else                     train
+ *
+ * So a sample stays in its split for ever, however the file grows, in whatever part and order it stands; copies of one
+ * sample, or rows of one group, are never on two sides; and naming a test file moves nothing in or out of validation.
  *
  * A data set is immutable once opened; the trainer's. */
 #ifndef MODELS_DATASET_H
@@ -23,7 +31,7 @@
 
 struct data_source {
   struct data_file train;
-  struct data_file test;     /* local test samples; none: held out from train */
+  struct data_file test;     /* the test split; none: held out from train */
   uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing */
   const struct scale *saved; /* numbers saved with the model, used for SCALE_LOCAL; NULL: from the training samples */
   const struct work_hook *hook; /* asked while the files are read; NULL: nothing ends the reading */
@@ -52,15 +60,19 @@ struct dataset {
   size_t n_ignored_columns; /* columns of the CSV file that the contract does not name */
 };
 
-/* Reads the training set and the local test set; that is NULL where no test file is given and nothing was held out.
- * `contract` has passed contract_check. On failure *out_why has the place and the remedy.
+/* Owned by whoever opened them. A split without samples is NULL; train never is. */
+struct splits {
+  struct dataset *train, *validation, *test;
+};
+
+/* Reads the splits. `contract` has passed contract_check. On failure *out_why has the place and the remedy.
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
  * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;
  * ERR_CORRUPT: gzip damage, counts of images and labels differ; ERR_UNSUPPORTED: another IDX type; ERR_LIMIT: a cap;
  * ERR_BUSY: the file changed while it was read; ERR_NO_MEMORY; errors of the hook. */
 MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
-                               const struct digest_fn *fn, struct dataset **out_train, struct dataset **out_test,
-                               struct data_place *out_why);
+                               const struct digest_fn *fn, struct splits *out_splits, struct data_place *out_why);
+void splits_close(struct splits *s);
 
 /* Reads a whole file as a test set, standardised by `scale` (the training set's). Errors as dataset_open. */
 MUST_USE enum err dataset_open_test(const struct data_file *file, const struct contract *contract,

@@ -31,8 +31,8 @@ struct learner {
   struct merge_term *terms; /* [n_copies] room for a merge */
 
   const struct dataset *train;
-  const struct dataset *tests[2]; /* by enum test_set */
-  uint32_t *order;                /* [train->n] */
+  const struct dataset *tests[N_TEST_SETS];
+  uint32_t *order; /* [train->n] */
 
   /* One batch. */
   size_t max_batch;
@@ -137,13 +137,13 @@ static bool fits(const struct learner *l, const struct dataset *d) {
   return d->task == TASK_CLASSIFY ? d->n_classes == l->arch->n_outputs : l->arch->n_outputs == 1;
 }
 
-enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
-                        const struct dataset *global_test) {
+enum err learner_attach(struct learner *l, const struct dataset *train,
+                        const struct dataset *const tests[N_TEST_SETS]) {
   MUST(train && !l->train);
-  enum { N_SETS = 3 };
-  const struct dataset *sets[N_SETS] = {train, local_test, global_test};
-  for (size_t i = 0; i < N_SETS; i++)
-    if (sets[i] && (!fits(l, sets[i]) || sets[i]->task != train->task))
+  if (!fits(l, train))
+    return ERR_CONTRACT;
+  for (size_t i = 0; i < N_TEST_SETS; i++)
+    if (tests[i] && (!fits(l, tests[i]) || tests[i]->task != train->task))
       return ERR_CONTRACT;
   if (train->n == 0)
     return ERR_RANGE;
@@ -151,8 +151,7 @@ enum err learner_attach(struct learner *l, const struct dataset *train, const st
   if (!l->order)
     return ERR_NO_MEMORY;
   l->train = train;
-  l->tests[TEST_LOCAL] = local_test;
-  l->tests[TEST_GLOBAL] = global_test;
+  memcpy(l->tests, tests, sizeof l->tests);
   return ERR_OK;
 }
 

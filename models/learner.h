@@ -8,7 +8,7 @@
  *   learner_published  x̂ ← x̂'                                 once the payload is durable (RULE: x̂ moves only then)
  *   learner_copy_…     x̂_j ← x̂_j + decode(payload of j)        links in sequence order, or a full copy
  *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ = 1
- *   learner_evaluate   loss, accuracy … on the local or the global test set
+ *   learner_evaluate   loss, accuracy … on the validation or a test set
  *
  * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first.
  * Sources: Lian et al. 2017 (D-PSGD), Koloskova et al. 2019 (CHOCO-SGD: differences to a public copy), Xiao & Boyd 2004
@@ -50,11 +50,14 @@ struct learner;
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
 void learner_free(struct learner *l);
 
-/* Lends the training set (never NULL) and the two test sets (NULL when there is none) for the learner's life, and makes
+/* What a model is judged on: this site's two splits (models/dataset.h), and a set that all sites share. */
+enum test_set { TEST_LOCAL, TEST_VALIDATION, TEST_GLOBAL, N_TEST_SETS };
+
+/* Lends the training set (never NULL) and the sets to judge by (NULL where there is none) for the learner's life, and makes
  * room for the order of the training samples: the only allocation after learner_open. Once. ERR_CONTRACT: a set does not
  * have the schema's inputs and outputs; ERR_RANGE: no training samples; ERR_NO_MEMORY. */
-MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train, const struct dataset *local_test,
-                                 const struct dataset *global_test);
+MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train,
+                                 const struct dataset *const tests[N_TEST_SETS]);
 
 struct train_report {
   uint32_t local_steps;
@@ -104,9 +107,7 @@ MUST_USE enum err learner_merge(struct learner *l, struct contribution *contribu
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */
 void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 
-enum test_set { TEST_LOCAL, TEST_GLOBAL };
-
-/* Metrics of x. ERR_NOT_FOUND when there is no such test set; errors of the hook. */
+/* Metrics of x. ERR_NOT_FOUND when there is no such set; errors of the hook. */
 MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
                                    struct metrics *out_metrics);
 

@@ -15,8 +15,10 @@
 struct sample {
   const uint8_t *bytes;
   const float *floats;
-  uint16_t label; /* classification */
-  float target;   /* regression */
+  uint16_t label;    /* classification */
+  float target;      /* regression */
+  const char *group; /* [n_group] text of the contract's holdout_by column; NULL: there is none */
+  size_t n_group;
 };
 
 struct sample_sink {

@@ -117,8 +117,9 @@ struct store_contribution {
 };
 
 struct store_metrics {
-  bool has_local, has_global;
+  bool has_local, has_validation, has_global;
   double local_loss, local_headline; /* accuracy or R² */
+  double validation_loss, validation_headline;
   double global_loss, global_headline;
   double local_macro_f1, global_macro_f1;
 };

@@ -43,7 +43,7 @@ static const struct verb verbs[] = {
      "",
      0,
      0,
-     {{"--set", NULL, "local|global", "the test set (default: local)", false}},
+     {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false}},
      "evaluate the newest committed model; needs no running agent",
      verb_eval},
     {"demo",

@@ -142,6 +142,7 @@ static enum err write_job(const struct demo_options *options, char why[MAX_CONFI
           "range: 0..1\n"
           "scale: { mean: 0.2860, sd: 0.3530 }\n"
           "holdout: 0.25\n"
+          "validation: 0\n"
           "split: { rule: dirichlet 0.3, n: %d, seed: %" PRIu64 " }\n"
           "init_seed: %" PRIu64 "\n"
           "model: dense 128, relu, dense classes\n"

@@ -1,4 +1,4 @@
-/* starling eval: the newest committed model on this site's test data, without an agent. */
+/* starling eval: the newest committed model on this site's validation or test data, without an agent. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -20,7 +20,8 @@ struct evaluation {
   enum test_set set;
   struct schema *schema;
   struct learner *learner;
-  struct dataset *train, *local_test, *global_test;
+  struct splits data;
+  struct dataset *global_test;
   struct store_round round; /* whose model it is */
   struct scale saved;       /* numbers that the model was learnt with, n = 0 when the contract has them */
   struct metrics metrics;
@@ -30,8 +31,7 @@ struct evaluation {
 static void evaluation_done(struct evaluation *v) {
   metrics_done(&v->metrics);
   learner_free(v->learner);
-  dataset_close(v->train);
-  dataset_close(v->local_test);
+  splits_close(&v->data);
   dataset_close(v->global_test);
   schema_free(v->schema);
   scale_done(&v->saved);
@@ -62,14 +62,16 @@ static enum err open_data(struct evaluation *v) {
   const struct data_source source = {
       .train = {s->train_path, s->train_labels}, .test = {s->test_path, s->test_labels}, .part = s->part};
   const struct data_file global = {s->global_test_path, s->global_test_labels};
-  enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, &v->train, &v->local_test, &place);
+  enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, &v->data, &place);
   if (!e && v->set == TEST_GLOBAL && global.path)
-    e = dataset_open_test(&global, s->job.contract, &v->train->scale, NULL, &v->global_test, &place);
+    e = dataset_open_test(&global, s->job.contract, &v->data.train->scale, NULL, &v->global_test, &place);
   if (e) {
     data_place_text(&place, v->why, sizeof v->why);
     return e;
   }
-  return because(v, learner_attach(v->learner, v->train, v->local_test, v->global_test), "the data");
+  const struct dataset *const tests[N_TEST_SETS] = {
+      [TEST_LOCAL] = v->data.test, [TEST_VALIDATION] = v->data.validation, [TEST_GLOBAL] = v->global_test};
+  return because(v, learner_attach(v->learner, v->data.train, tests), "the data");
 }
 
 /* The newest committed round of the job. */
@@ -117,12 +119,17 @@ static enum err open_model(struct evaluation *v) {
   return e;
 }
 
+static const char *const set_names[] = {
+    [TEST_LOCAL] = "local", [TEST_VALIDATION] = "validation", [TEST_GLOBAL] = "global", NULL};
+static const char *const set_remedies[] = {
+    [TEST_LOCAL] = "local test set; write data.test or holdout",
+    [TEST_VALIDATION] = "validation set; write validation in the job file, or bring more samples",
+    [TEST_GLOBAL] = "global test set; write data.global_test"};
+
 static enum err evaluate(struct evaluation *v) {
   enum err e = learner_evaluate(v->learner, v->set, NULL, &v->metrics);
   if (e == ERR_NOT_FOUND) {
-    snprintf(v->why, sizeof v->why, "there is no %s",
-             v->set == TEST_GLOBAL ? "global test set; write data.global_test"
-                                   : "local test set; write data.test or holdout");
+    snprintf(v->why, sizeof v->why, "there is no %s", set_remedies[v->set]);
     return e;
   }
   return because(v, e, "the evaluation");
@@ -151,9 +158,8 @@ static json_t *evaluation_json(const struct evaluation *v) {
   const struct metrics *m = &v->metrics;
   bool is_regression = m->task == TASK_REGRESS;
   json_t *data = round_json(&v->round);
-  json_t *o = json_pack("{s:s, s:s, s:O, s:I, s:o}", "job", v->c->jobs[0].job.name, "set",
-                        v->set == TEST_GLOBAL ? "global" : "local", "label", json_object_get(data, "label"), "samples",
-                        (json_int_t)m->n, "loss", json_number(m->loss));
+  json_t *o = json_pack("{s:s, s:s, s:O, s:I, s:o}", "job", v->c->jobs[0].job.name, "set", set_names[v->set], "label",
+                        json_object_get(data, "label"), "samples", (json_int_t)m->n, "loss", json_number(m->loss));
   json_decref(data);
   if (is_regression) {
     json_object_set_new(o, "mse", json_number(m->mse));
@@ -192,11 +198,10 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 }
 
 int verb_eval(struct call *call) {
-  static const char *const sets[] = {[TEST_LOCAL] = "local", [TEST_GLOBAL] = "global", NULL};
   char why[MAX_REASON_BYTES];
   size_t set = TEST_LOCAL;
   struct config *c;
-  if (call->flags[FLAG_SET] && scalar_word(call->flags[FLAG_SET], sets, &set, why))
+  if (call->flags[FLAG_SET] && scalar_word(call->flags[FLAG_SET], set_names, &set, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;

@@ -73,7 +73,7 @@ struct trainer_result {
   char sentence[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES]; /* JOB_LOAD: file, place and remedy, or a warning */
 
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
-  uint32_t n_samples, n_test, n_global_test;
+  uint32_t n_samples, n_validation, n_test, n_global_test;
   uint32_t local_steps;
   double train_loss, seconds;
 

@@ -296,8 +296,9 @@ static void take_trained(struct agent *a, struct trainer_result *r) {
     agent_fail(a, EXIT_USAGE, "data-refused", r->sentence);
   else if (is_load)
     log_event(LOG_INFO, "data-loaded", NULL,
-              LOG_FIELDS(log_integer("train", r->n_samples), log_integer("test", r->n_test),
-                         log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
+              LOG_FIELDS(log_integer("train", r->n_samples), log_integer("validation", r->n_validation),
+                         log_integer("test", r->n_test), log_integer("global_test", r->n_global_test),
+                         log_text("warning", r->sentence)));
   round_on_trained(a->round, r, clock_ms());
 }
 

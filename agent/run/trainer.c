@@ -26,7 +26,8 @@ struct trainer {
 
   /* the trainer thread's */
   struct learner *learner;
-  struct dataset *train, *local_test, *global_test;
+  struct splits data;
+  struct dataset *global_test;
   struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
   struct buffer committed;  /* the learner as it was before the training in work */
   bool has_unpublished;     /* a training succeeded whose x̂' is not durable yet */
@@ -36,13 +37,12 @@ struct trainer {
 
 static void unload(struct trainer *t) {
   learner_free(t->learner);
-  dataset_close(t->train);
-  dataset_close(t->local_test);
+  splits_close(&t->data);
   dataset_close(t->global_test);
   free(t->scale_text.bytes);
   free(t->committed.bytes);
   t->learner = NULL;
-  t->train = t->local_test = t->global_test = NULL;
+  t->global_test = NULL;
   t->scale_text = t->committed = (struct buffer){0};
 }
 
@@ -99,15 +99,17 @@ static enum err open_data(struct trainer *t, const struct scale *saved, struct t
   };
   const struct data_file global = {c->global_test_path, c->global_test_labels};
   struct data_place why;
-  enum err e = dataset_open(&source, c->job.contract, &digest_blake2b, &t->train, &t->local_test, &why);
+  enum err e = dataset_open(&source, c->job.contract, &digest_blake2b, &t->data, &why);
   if (e == ERR_OK && global.path != NULL)
-    e = dataset_open_test(&global, c->job.contract, &t->train->scale, &hook, &t->global_test, &why);
+    e = dataset_open_test(&global, c->job.contract, &t->data.train->scale, &hook, &t->global_test, &why);
   if (e != ERR_OK) {
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;
   }
-  if ((e = learner_attach(t->learner, t->train, t->local_test, t->global_test)) != ERR_OK ||
-      (e = snapshot_scale_text(&t->train->scale, &t->scale_text)) != ERR_OK)
+  const struct dataset *const tests[N_TEST_SETS] = {
+      [TEST_LOCAL] = t->data.test, [TEST_VALIDATION] = t->data.validation, [TEST_GLOBAL] = t->global_test};
+  if ((e = learner_attach(t->learner, t->data.train, tests)) != ERR_OK ||
+      (e = snapshot_scale_text(&t->data.train->scale, &t->scale_text)) != ERR_OK)
     say(result, "%s: %s", c->train_path, err_sentence(e));
   return e;
 }
@@ -129,12 +131,13 @@ static enum err restore(struct trainer *t, const struct buffer *half, const stru
 static void warn(const struct trainer *t, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
   const char *path = t->config.site_job->train_path;
-  for (size_t i = 0; i < t->train->n_classes; i++)
-    if (t->train->class_counts[i] == 0)
+  const struct dataset *train = t->data.train;
+  for (size_t i = 0; i < train->n_classes; i++)
+    if (train->class_counts[i] == 0)
       say(result, "%s: no training sample of class %s", path, contract->classes[i].text);
-  if (t->train->n_ignored_columns > 0)
-    say(result, "%s: %zu columns are ignored, the contract does not name them", path, t->train->n_ignored_columns);
-  if (t->train->scale.rule == SCALE_LOCAL)
+  if (train->n_ignored_columns > 0)
+    say(result, "%s: %zu columns are ignored, the contract does not name them", path, train->n_ignored_columns);
+  if (train->scale.rule == SCALE_LOCAL)
     say(result, "%s: inputs are scaled by this site's own numbers, so other sites see other inputs", path);
 }
 
@@ -170,8 +173,9 @@ static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_
     return e;
   }
   warn(t, result);
-  result->n_samples = size_of(t->train);
-  result->n_test = size_of(t->local_test);
+  result->n_samples = size_of(t->data.train);
+  result->n_validation = size_of(t->data.validation);
+  result->n_test = size_of(t->data.test);
   result->n_global_test = size_of(t->global_test);
   return ERR_OK;
 }
@@ -383,20 +387,25 @@ static enum err evaluate(struct trainer *t, enum test_set which, struct figures 
   return ERR_OK;
 }
 
-static enum err evaluate_both(struct trainer *t, struct store_metrics *out_metrics) {
-  struct figures local = {0}, global = {0};
-  enum err e;
-  if ((e = evaluate(t, TEST_LOCAL, &local)) != ERR_OK || (e = evaluate(t, TEST_GLOBAL, &global)) != ERR_OK)
-    return e;
+static enum err evaluate_all(struct trainer *t, struct store_metrics *out_metrics) {
+  struct figures of[N_TEST_SETS] = {0};
+  for (enum test_set set = 0; set < N_TEST_SETS; set++) {
+    enum err e = evaluate(t, set, &of[set]);
+    if (e != ERR_OK)
+      return e;
+  }
   *out_metrics = (struct store_metrics){
-      .has_local = local.has,
-      .has_global = global.has,
-      .local_loss = local.loss,
-      .local_headline = local.headline,
-      .local_macro_f1 = local.macro_f1,
-      .global_loss = global.loss,
-      .global_headline = global.headline,
-      .global_macro_f1 = global.macro_f1,
+      .has_local = of[TEST_LOCAL].has,
+      .has_validation = of[TEST_VALIDATION].has,
+      .has_global = of[TEST_GLOBAL].has,
+      .local_loss = of[TEST_LOCAL].loss,
+      .local_headline = of[TEST_LOCAL].headline,
+      .local_macro_f1 = of[TEST_LOCAL].macro_f1,
+      .validation_loss = of[TEST_VALIDATION].loss,
+      .validation_headline = of[TEST_VALIDATION].headline,
+      .global_loss = of[TEST_GLOBAL].loss,
+      .global_headline = of[TEST_GLOBAL].headline,
+      .global_macro_f1 = of[TEST_GLOBAL].macro_f1,
   };
   return ERR_OK;
 }
@@ -404,7 +413,7 @@ static enum err evaluate_both(struct trainer *t, struct store_metrics *out_metri
 /* What the commit stores of the model as it is now. */
 static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
   enum err e;
-  if ((e = evaluate_both(t, &result->metrics)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
+  if ((e = evaluate_all(t, &result->metrics)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
     return e;
   return with_half ? write_half(t, &result->half) : ERR_OK;
 }

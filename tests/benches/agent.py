@@ -15,7 +15,7 @@ FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 FASHION_JOB = {
     "label": None, "features": None,
     "classes": ["T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"],
-    "input": "28x28x1", "range": "0..1", "scale": {"mean": 0.2860, "sd": 0.3530}, "holdout": 0.25,
+    "input": "28x28x1", "range": "0..1", "scale": {"mean": 0.2860, "sd": 0.3530}, "holdout": 0.25, "validation": 0,
     "split": {"rule": "dirichlet 0.3", "n": 5, "seed": 1}, "model": "dense 128, relu, dense classes",
     "train": {"epochs": 1, "batch": 32, "learning_rate": 0.05}, "codec": "f16", "count": 2,
 }

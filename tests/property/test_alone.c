@@ -78,17 +78,17 @@ static void train_plainly(const struct config *c, struct digest out_models[ROUND
   char why[MAX_REASON_BYTES];
   struct schema *schema;
   struct data_place place;
-  struct dataset *train, *test;
+  struct splits data;
   struct learner *learner;
   struct data_source source = {.train = {.path = site->train_path}};
   ck_assert_int_eq(schema_from_arch(site->job.arch, site->job.contract, &schema, why), ERR_OK);
-  ck_assert_int_eq(dataset_open(&source, site->job.contract, &digest_blake2b, &train, &test, &place), ERR_OK);
+  ck_assert_int_eq(dataset_open(&source, site->job.contract, &digest_blake2b, &data, &place), ERR_OK);
   struct learner_config config = {
       .schema = schema, .train = site->job.train, .codec = site->job.codec, .train_seed = site->train_seed};
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   config.init = init_seed(c, &config.schema_hash);
   ck_assert_int_eq(learner_open(&config, &learner), ERR_OK);
-  ck_assert_int_eq(learner_attach(learner, train, test, NULL), ERR_OK);
+  ck_assert_int_eq(learner_attach(learner, data.train, (const struct dataset *const[N_TEST_SETS]){data.test}), ERR_OK);
   size_t n = learner_model_bytes(learner);
   uint8_t *model = malloc(n);
   for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -99,8 +99,7 @@ static void train_plainly(const struct config *c, struct digest out_models[ROUND
   }
   free(model);
   learner_free(learner);
-  dataset_close(train);
-  dataset_close(test);
+  splits_close(&data);
   schema_free(schema);
 }
 

@@ -23,6 +23,7 @@ SHOWN = {
     ("rounds", "show", "3"): {"label", "outcome", "model", "peers"},
     ("rounds", "wait", "3"): {"round"},
     ("eval", "--set", "global"): {"accuracy", "loss", "classes"},
+    ("eval", "--set", "validation"): {"accuracy", "loss", "classes"},
     ("key", "show"): {"key", "short", "key_file"},
     ("config", "check"): {"parameters", "memory_bytes", "disk_bytes", "round_bytes"},
     ("config", "show"): {"values"},

@@ -29,7 +29,7 @@ static const struct {
     {{"rounds", "show", "4+0"}, "ROUND: \"0\" is out of range"},
     {{"rounds", "wait", "0"}, "ROUND: \"0\" is out of range"},
     {{"rounds", "wait", "1", "--timeout", "5s"}, "--timeout: \"5s\" is not a number"},
-    {{"eval", "--set", "mine"}, "--set: \"mine\" is not known here; write local or global"},
+    {{"eval", "--set", "mine"}, "--set: \"mine\" is not known here; write local, validation or global"},
     {{"--format", "xml", "status"}, "--format: \"xml\" is not known here; write table, json or tsv"},
     {{"status", "-C"}, "-C needs a value: FILE"},
     {{"-C", "/nonexistent.yaml", "status"}, "/nonexistent.yaml: it does not exist"},

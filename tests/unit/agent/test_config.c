@@ -59,7 +59,8 @@ START_TEST(every_key_reaches_its_field) {
       " staleness_max: 6 }\n    when_done: serve\n";
   static const char job[] =
       "job: fashion\nversion: 2\nrun_label: x1\ntask: classify\nloss: cross-entropy\n"
-      "classes: [ a, \"b, c\", d ]\ninput: 28x28x1\nrange: 0..255\nscale: { mean: 0.286, sd: 0.353 }\nholdout: 0.25\n"
+      "classes: [ a, \"b, c\", d ]\ninput: 28x28x1\nrange: 0..255\nscale: { mean: 0.286, sd: 0.353 }\nholdout: "
+      "0.25\nvalidation: 0.15\n"
       "split: { rule: dirichlet 0.3, n: 5, seed: 3 }\ninit_seed: 4\nmodel: dense 128, relu, dense classes\n"
       "train: { steps: 40, batch: 16, learning_rate: 0.1, momentum: 0.5, weight_decay: 1e-4, schedule: cosine,"
       " step_rounds: 3, step_factor: 0.25 }\ncodec: f16\ncount: 20\n";
@@ -92,7 +93,8 @@ START_TEST(every_key_reaches_its_field) {
   ck_assert_str_eq(k->classes[1].text, "b, c");
   ck_assert(k->height == 28 && k->width == 28 && k->channels == 1 && k->range_lo == 0 && k->range_hi == 255);
   ck_assert(k->scale.rule == SCALE_FIXED && k->scale.n == 1 && k->scale.mean[0] == 0.286 && k->scale.sd[0] == 0.353);
-  ck_assert(k->holdout == 0.25 && k->init_seed == 4 && k->split.rule == SPLIT_DIRICHLET && k->split.alpha == 0.3);
+  ck_assert(k->holdout == 0.25 && k->validation == 0.15 && k->holdout_by[0] == '\0' && k->init_seed == 4 &&
+            k->split.rule == SPLIT_DIRICHLET && k->split.alpha == 0.3);
   ck_assert(k->split.n_parts == 5 && k->split.seed == 3);
   ck_assert(j->train.epochs == 0 && j->train.steps == 40 && j->train.batch == 16 && j->train.learning_rate == 0.1);
   ck_assert(j->train.momentum == 0.5 && j->train.weight_decay == 1e-4 && j->train.schedule == SCHEDULE_COSINE);
@@ -108,11 +110,14 @@ END_TEST
 START_TEST(regression_needs_no_classes) {
   struct site_folder f =
       site_folder_new(GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C } ]\n"
+                                 "holdout_by: part\n"
                                  "scale: { mean: [ 1, 2 ], sd: [ 3, 4 ] }\nmodel: dense 1\n");
   struct config *c = load(&f, NULL);
   const struct contract *k = c->jobs[0].job.contract;
   ck_assert(k->task == TASK_REGRESS && k->loss == LOSS_MEAN_SQUARED_ERROR && k->n_classes == 0);
   ck_assert_str_eq(k->features[1].unit, "C");
+  ck_assert_str_eq(k->holdout_by, "part");
+  ck_assert(k->validation == 0.1);
   ck_assert(k->scale.n == 2 && k->scale.sd[1] == 4);
   ck_assert_str_eq(value_of(c, "features")->text, "[x, t (C)]");
   ck_assert_str_eq(value_of(c, "scale")->text, "{ mean: [1, 2], sd: [3, 4] }");

@@ -109,9 +109,10 @@ static struct trainer_result *run(struct site *s, struct trainer_job *job) {
 static void load(struct site *s) {
   struct trainer_result *r = run(s, job_new(JOB_LOAD, 0));
   ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
-  ck_assert_uint_gt(r->n_samples, 250);
+  ck_assert_uint_gt(r->n_samples, 220);
   ck_assert_uint_gt(r->n_test, 30);
-  ck_assert_uint_eq(r->n_samples + r->n_test, 400);
+  ck_assert_uint_gt(r->n_validation, 20);
+  ck_assert_uint_eq(r->n_samples + r->n_validation + r->n_test, 400);
   ck_assert_uint_eq(r->n_global_test, 400);
   trainer_result_free(r);
 }

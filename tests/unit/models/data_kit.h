@@ -89,7 +89,7 @@ static inline struct contract *kit_table(void) {
   ck_assert_int_eq(contract_add_class(c, "dent"), ERR_OK);
   ck_assert_int_eq(contract_add_feature(c, "force_N", "N"), ERR_OK);
   ck_assert_int_eq(contract_add_feature(c, "temp_C", NULL), ERR_OK);
-  c->holdout = 0;
+  c->holdout = c->validation = 0;
   return c;
 }
 
@@ -104,7 +104,7 @@ static inline struct contract *kit_image(uint32_t height, uint32_t width, unsign
   c->height = height;
   c->width = width;
   c->channels = 1;
-  c->holdout = 0;
+  c->holdout = c->validation = 0;
   return c;
 }
 

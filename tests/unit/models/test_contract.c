@@ -16,6 +16,7 @@ static struct contract *inspection(void) {
   c->init_seed = 7;
   c->range_lo = -40;
   c->holdout = 0.25;
+  c->validation = 0.1;
   c->split = (struct split){.rule = SPLIT_DIRICHLET, .alpha = 0.3, .n_parts = 5, .seed = 1};
   return c;
 }
@@ -50,7 +51,9 @@ START_TEST(text_is_one_fact_a_line) {
                          "split alpha: 0.3\n"
                          "split parts: 5\n"
                          "split seed: 1\n"
-                         "holdout: 0.25\n");
+                         "holdout: 0.25\n"
+                         "validation: 0.1\n"
+                         "holdout by: sample\n");
   ck_assert_uint_eq(n, strlen(text));
   contract_free(c);
 }
@@ -63,7 +66,7 @@ START_TEST(text_of_an_image_has_its_range) {
   kit_check(c);
   ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
   ck_assert_ptr_nonnull(strstr(text, "\nimage: 28 28 1\nrange lo: 0\nrange hi: 1\nscale: none\nscale pairs: 0\n"));
-  ck_assert_ptr_nonnull(strstr(text, "\nsplit: none\nholdout: 0\n"));
+  ck_assert_ptr_nonnull(strstr(text, "\nsplit: none\nholdout: 0\nvalidation: 0\nholdout by: sample\n"));
   contract_free(c);
 }
 END_TEST
@@ -125,6 +128,8 @@ START_TEST(hash_follows_every_fact) {
   DIFFERS(c->range_hi = 1, c->range_hi = INFINITY);
   DIFFERS(c->split.seed = 2, c->split.seed = 1);
   DIFFERS(c->holdout = 0.2, c->holdout = 0.25);
+  DIFFERS(c->validation = 0.2, c->validation = 0.1);
+  DIFFERS(snprintf(c->holdout_by, sizeof c->holdout_by, "part"), c->holdout_by[0] = '\0');
   DIFFERS(c->task = TASK_REGRESS, c->task = TASK_CLASSIFY);
   DIFFERS(c->label[0] = 'V', c->label[0] = 'v');
 #undef DIFFERS
@@ -206,6 +211,18 @@ static void spoil_local(struct contract *c) {
 static void spoil_holdout(struct contract *c) {
   c->holdout = 0.95;
 }
+static void spoil_validation(struct contract *c) {
+  c->validation = -0.1;
+}
+static void spoil_training(struct contract *c) {
+  c->holdout = c->validation = 0.5;
+}
+static void spoil_group(struct contract *c) {
+  snprintf(c->holdout_by, sizeof c->holdout_by, "%s", c->label);
+}
+static void spoil_group_name(struct contract *c) {
+  snprintf(c->holdout_by, sizeof c->holdout_by, "a\tb");
+}
 static void spoil_holdout_nan(struct contract *c) {
   c->holdout = NAN;
 }
@@ -252,6 +269,10 @@ START_TEST(check_says_what_is_wrong) {
       {spoil_local, ERR_RANGE, "`local` takes no numbers"},
       {spoil_holdout, ERR_RANGE, "holdout"},
       {spoil_holdout_nan, ERR_RANGE, "holdout"},
+      {spoil_validation, ERR_RANGE, "the validation must be 0 to 0.9"},
+      {spoil_training, ERR_RANGE, "holdout and validation together are 1, at most 0.95"},
+      {spoil_group, ERR_RANGE, "whole classes would be kept apart"},
+      {spoil_group_name, ERR_SYNTAX, "`holdout_by` has control characters"},
       {spoil_parts_zero, ERR_RANGE, "parts"},
       {spoil_parts_many, ERR_RANGE, "it has 4097"},
       {spoil_alpha, ERR_RANGE, "Dirichlet"},

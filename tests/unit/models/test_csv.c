@@ -294,9 +294,50 @@ START_TEST(lines_longer_than_the_buffer) {
 }
 END_TEST
 
+/* Keeps the groups, separated by blanks. */
+static enum err keep_group(void *context, const struct sample *sample) {
+  char *groups = context;
+  snprintf(groups + strlen(groups), 64 - strlen(groups), "%.*s ", (int)sample->n_group, sample->group);
+  return ERR_OK;
+}
+
+static enum err read_groups(const char *text, const char *by, char groups[64], size_t *out_n_ignored,
+                            struct data_place *why) {
+  struct contract *c = kit_table();
+  struct kit_file f = kit_text(text);
+  groups[0] = '\0';
+  snprintf(c->holdout_by, sizeof c->holdout_by, "%s", by);
+  enum err e = csv_read(f.path, c, &(struct sample_sink){keep_group, groups, NULL}, out_n_ignored, why);
+  kit_file_close(&f);
+  contract_free(c);
+  return e;
+}
+
+START_TEST(the_group_is_the_text_of_its_column) {
+  char groups[64];
+  struct data_place why;
+  size_t n_ignored;
+  ck_assert_int_eq(
+      read_groups("id,force_N,verdict,temp_C,day\np 1,1,ok,2,3\n\"p,2\",1,ok,2,3\n", "id", groups, &n_ignored, &why),
+      ERR_OK);
+  ck_assert_str_eq(groups, "p 1 p,2 ");
+  ck_assert_uint_eq(n_ignored, 1); /* day */
+  ck_assert_int_eq(read_groups("force_N,verdict,temp_C\n1,ok,2.50\n", "temp_C", groups, &n_ignored, &why), ERR_OK);
+  ck_assert_str_eq(groups, "2.50 "); /* a feature may be it */
+  ck_assert_int_eq(read_groups("force_N,verdict,temp_C\n1,ok,2\n", "id", groups, &n_ignored, &why), ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(why.sentence, "no column \"id\", which holdout_by names"));
+  ck_assert_int_eq(read_groups("id,force_N,verdict,temp_C\n1,1,ok,2\n,1,ok,2\n", "id", groups, &n_ignored, &why),
+                   ERR_SYNTAX);
+  ck_assert(why.line == 3 && why.column == 1);
+  ck_assert_int_eq(read_groups("id,force_N,id,verdict,temp_C\n1,1,1,ok,2\n", "id", groups, &n_ignored, &why),
+                   ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(why.sentence, "stands twice"));
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("models/csv", one_table_in_many_writings, the_label_may_be_a_column_number, regression_reads_targets,
                    faults_have_line_column_and_remedy, values_outside_the_range_are_refused, nul_bytes_are_refused,
                    fields_and_columns_have_a_limit, images_have_no_columns, the_sink_ends_the_reading,
-                   lines_longer_than_the_buffer);
+                   lines_longer_than_the_buffer, the_group_is_the_text_of_its_column);
 }

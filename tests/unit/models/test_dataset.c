@@ -49,30 +49,21 @@ static void pair_close(struct idx_pair *p) {
   kit_file_close(&p->labels);
 }
 
-struct opened {
-  struct dataset *train, *test;
-};
-
-static struct opened open_ok(const struct data_source *source, const struct contract *c) {
-  struct opened o = {NULL, NULL};
+static struct splits open_ok(const struct data_source *source, const struct contract *c) {
+  struct splits o = {0};
   struct data_place why = {0};
   kit_check(c);
-  enum err e = dataset_open(source, c, &kit_digest, &o.train, &o.test, &why);
+  enum err e = dataset_open(source, c, &kit_digest, &o, &why);
   ck_assert_msg(e == ERR_OK, "%s: %s", why.path, why.sentence);
   ck_assert_ptr_nonnull(o.train);
   return o;
 }
 
-static void opened_close(struct opened *o) {
-  dataset_close(o->train);
-  dataset_close(o->test);
-}
-
 static void refused(const struct data_source *source, const struct contract *c, enum err expected, const char *path,
                     const char *says) {
-  struct opened o = {NULL, NULL};
+  struct splits o = {0};
   struct data_place why = {0};
-  enum err e = dataset_open(source, c, &kit_digest, &o.train, &o.test, &why);
+  enum err e = dataset_open(source, c, &kit_digest, &o, &why);
   ck_assert_msg(e == expected, "%s: %s", err_name(e), why.sentence);
   ck_assert_str_eq(why.path, path);
   ck_assert_msg(strstr(why.sentence, says) != NULL, "%s", why.sentence);
@@ -82,7 +73,7 @@ static void refused(const struct data_source *source, const struct contract *c, 
 START_TEST(a_table_is_gathered_as_it_stands) {
   struct contract *c = kit_table();
   struct kit_file f = table_of(7);
-  struct opened o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
   ck_assert_uint_eq(o.train->n, 7);
   ck_assert_uint_eq(o.train->n_inputs, 2);
   ck_assert_uint_eq(o.train->n_ignored_columns, 1);
@@ -96,7 +87,7 @@ START_TEST(a_table_is_gathered_as_it_stands) {
   dataset_gather_labels(o.train, index, 3, labels);
   ck_assert(x[0][0] == 5 && x[0][1] == 10 && x[1][0] == 0 && x[1][1] == 0 && x[2][1] == 10);
   ck_assert(labels[0] == 2 && labels[1] == 0 && labels[2] == 2);
-  opened_close(&o);
+  splits_close(&o);
   kit_file_close(&f);
   contract_free(c);
 }
@@ -110,11 +101,11 @@ START_TEST(fixed_scaling_is_the_contracts) {
   c->scale.sd[0] = 2;
   c->scale.mean[1] = 10;
   c->scale.sd[1] = 4;
-  struct opened o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
   float x[2];
   dataset_gather(o.train, (const uint32_t[]){6}, 1, x);
   ck_assert(x[0] == 2.5f && x[1] == 0.5f);
-  opened_close(&o);
+  splits_close(&o);
   kit_file_close(&f);
   contract_free(c);
 }
@@ -125,7 +116,7 @@ START_TEST(local_scaling_is_measured_once_then_saved) {
   struct kit_file f = table_of(7), test = table_of(3);
   c->scale.rule = SCALE_LOCAL;
   struct data_source source = {.train = {f.path, NULL}, .test = {test.path, NULL}};
-  struct opened o = open_ok(&source, c);
+  struct splits o = open_ok(&source, c);
   ck_assert_uint_eq(o.train->scale.n, 2);
   ck_assert_double_eq_tol(o.train->scale.mean[1], 6, 1e-12);
   ck_assert_double_eq_tol(o.train->scale.sd[0], 2, 1e-12); /* of 0 … 6 */
@@ -137,15 +128,15 @@ START_TEST(local_scaling_is_measured_once_then_saved) {
   ck_assert_int_eq(scale_init(&saved, SCALE_LOCAL, 2), ERR_OK);
   saved.mean[0] = 100;
   source.saved = &saved;
-  struct opened restarted = open_ok(&source, c);
+  struct splits restarted = open_ok(&source, c);
   dataset_gather(restarted.train, (const uint32_t[]){2}, 1, x);
   ck_assert(x[0] == -98 && x[1] == 4);
   scale_done(&saved);
   ck_assert_int_eq(scale_init(&saved, SCALE_LOCAL, 3), ERR_OK);
   refused(&source, c, ERR_RANGE, f.path, "3 pairs for 2 inputs");
   scale_done(&saved);
-  opened_close(&o);
-  opened_close(&restarted);
+  splits_close(&o);
+  splits_close(&restarted);
   kit_file_close(&f);
   kit_file_close(&test);
   contract_free(c);
@@ -155,13 +146,13 @@ END_TEST
 START_TEST(bytes_map_to_the_range) {
   struct contract *c = kit_image(2, 2, 10);
   struct idx_pair p = images_of(20, 20, 10);
-  struct opened o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
+  struct splits o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
   float x[4];
   ck_assert_ptr_nonnull(o.train->bytes);
   ck_assert_ptr_null(o.train->floats);
   dataset_gather(o.train, (const uint32_t[]){17}, 1, x);
   ck_assert(x[0] == (float)(17.0 / 255) && x[1] == 0 && x[2] == (float)(7.0 / 255) && x[3] == 1);
-  opened_close(&o);
+  splits_close(&o);
 
   c->range_lo = -1;
   c->range_hi = 1;
@@ -172,7 +163,7 @@ START_TEST(bytes_map_to_the_range) {
   dataset_gather(o.train, (const uint32_t[]){0}, 1, x);
   ck_assert_float_eq_tol(x[0], -6, 1e-5f);
   ck_assert_float_eq_tol(x[3], 2, 1e-5f);
-  opened_close(&o);
+  splits_close(&o);
   pair_close(&p);
   contract_free(c);
 }
@@ -182,10 +173,10 @@ START_TEST(images_are_measured_as_one_quantity) {
   struct contract *c = kit_image(2, 2, 10);
   struct idx_pair p = images_of(20, 20, 10);
   c->scale.rule = SCALE_LOCAL;
-  struct opened o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
+  struct splits o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
   ck_assert_uint_eq(o.train->scale.n, 1);
   ck_assert_double_eq_tol(o.train->scale.mean[0], (9.5 + 0 + 7 + 255) / 4 / 255, 1e-12);
-  opened_close(&o);
+  splits_close(&o);
   pair_close(&p);
   contract_free(c);
 }
@@ -245,7 +236,7 @@ START_TEST(parts_cover_the_set_once) {
     c->split = rules[r];
     c->holdout = 0.25;
     for (uint32_t part = 1; part <= 4; part++) {
-      struct opened o = open_ok(&(struct data_source){.train = pair_file(&p), .part = part}, c);
+      struct splits o = open_ok(&(struct data_source){.train = pair_file(&p), .part = part}, c);
       const struct dataset *sets[] = {o.train, o.test};
       for (size_t s = 0; s < 2; s++)
         for (size_t i = 0; i < sets[s]->n; i++) {
@@ -253,7 +244,7 @@ START_TEST(parts_cover_the_set_once) {
           ck_assert_uint_eq(sets[s]->labels[i], image % 10);
           seen[image]++;
         }
-      opened_close(&o);
+      splits_close(&o);
     }
     for (size_t i = 0; i < 1000; i++)
       ck_assert_uint_eq(seen[i], 1);
@@ -274,9 +265,9 @@ START_TEST(parts_must_be_asked_for_rightly) {
   source.part = 4;
   refused(&source, c, ERR_RANGE, f.path, "part is 4");
   source.part = 3;
-  struct opened o = open_ok(&source, c);
+  struct splits o = open_ok(&source, c);
   ck_assert_uint_eq(o.train->n, 30);
-  opened_close(&o);
+  splits_close(&o);
   c->split = (struct split){.rule = SPLIT_DIRICHLET, .alpha = 1, .n_parts = 3};
   refused(&source, c, ERR_RANGE, f.path, "90 samples cannot be split into 3 parts by dirichlet");
   kit_file_close(&f);
@@ -285,7 +276,7 @@ START_TEST(parts_must_be_asked_for_rightly) {
 END_TEST
 
 /* Sides of rows by their force, 0 … n − 1: 1 train, 2 test. */
-static void sides(const struct opened *o, uint8_t *out_side) {
+static void sides(const struct splits *o, uint8_t *out_side) {
   for (size_t i = 0; i < o->train->n; i++)
     out_side[(size_t)o->train->floats[2 * i]] = 1;
   for (size_t i = 0; i < o->test->n; i++)
@@ -297,16 +288,16 @@ START_TEST(the_holdout_stays_while_data_grows) {
   struct kit_file small = table_of(1000), large = table_of(3000);
   uint8_t before[3000] = {0}, after[3000] = {0};
   c->holdout = 0.25;
-  struct opened o = open_ok(&(struct data_source){.train = {small.path, NULL}}, c);
+  struct splits o = open_ok(&(struct data_source){.train = {small.path, NULL}}, c);
   ck_assert_uint_eq(o.train->n + o.test->n, 1000);
   ck_assert(o.test->n > 200 && o.test->n < 300); /* 250, sd 13.7 */
   sides(&o, before);
-  opened_close(&o);
+  splits_close(&o);
   o = open_ok(&(struct data_source){.train = {large.path, NULL}}, c);
   ck_assert(o.test->n > 660 && o.test->n < 840); /* 750, sd 23.7 */
   sides(&o, after);
   ck_assert_mem_eq(before, after, 1000);
-  opened_close(&o);
+  splits_close(&o);
   kit_file_close(&small);
   kit_file_close(&large);
   contract_free(c);
@@ -319,26 +310,25 @@ START_TEST(copies_of_a_sample_are_on_one_side) {
   for (int i = 0; i < 300; i++)
     dprintf(f.fd, "%d.0,1e0,%s\n", i % 30, i % 2 ? "ok" : "dent");
   c->holdout = 0.4;
-  struct opened o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
   ck_assert_uint_eq(o.train->n % 10, 0);
   ck_assert_uint_gt(o.test->n, 0);
-  opened_close(&o);
+  splits_close(&o);
   kit_file_close(&f);
 
   f = kit_text("force_N,temp_C,verdict\n");
   for (int i = 0; i < 5; i++)
     dprintf(f.fd, "3,4,ok\n");
   struct data_source source = {.train = {f.path, NULL}};
-  struct dataset *train = NULL, *test = NULL;
+  struct splits five = {0};
   struct data_place why;
-  enum err e = dataset_open(&source, c, &kit_digest, &train, &test, &why);
+  enum err e = dataset_open(&source, c, &kit_digest, &five, &why);
   ck_assert(e == ERR_OK || e == ERR_RANGE); /* all five together on either side */
   if (e == ERR_OK)
-    ck_assert(train->n == 5 && test == NULL);
+    ck_assert(five.train->n == 5 && five.test == NULL);
   else
     ck_assert_ptr_nonnull(strstr(why.sentence, "no sample is left to train on"));
-  dataset_close(train);
-  dataset_close(test);
+  splits_close(&five);
   kit_file_close(&f);
   contract_free(c);
 }
@@ -360,12 +350,13 @@ START_TEST(the_hook_ends_the_reading) {
     size_t n_looks = 0;
     const struct work_hook hook = {stop_at_third, &n_looks};
     const struct data_source source = {.train = {f.path, NULL}, .part = (uint32_t)split, .hook = &hook};
-    struct dataset *train = NULL, *test = NULL;
+    struct splits data = {0};
+    struct dataset *test = NULL;
     struct data_place why;
     c->split = split ? (struct split){.rule = SPLIT_IID, .n_parts = 2} : (struct split){.rule = SPLIT_NONE};
-    ck_assert_int_eq(dataset_open(&source, c, &kit_digest, &train, &test, &why), ERR_STOPPED);
+    ck_assert_int_eq(dataset_open(&source, c, &kit_digest, &data, &why), ERR_STOPPED);
     ck_assert_uint_eq(n_looks, 3);
-    ck_assert_ptr_null(train);
+    ck_assert_ptr_null(data.train);
     n_looks = 0;
     ck_assert_int_eq(dataset_open_test(&source.train, c, &no_scale, &hook, &test, &why), ERR_STOPPED);
     ck_assert_ptr_null(test);
@@ -379,14 +370,14 @@ START_TEST(regression_keeps_targets) {
   struct contract *c = contract_new();
   c->task = TASK_REGRESS;
   c->loss = LOSS_MEAN_SQUARED_ERROR;
-  c->holdout = 0;
+  c->holdout = c->validation = 0;
   c->split = (struct split){.rule = SPLIT_IID, .n_parts = 2};
   snprintf(c->label, sizeof c->label, "y");
   ck_assert_int_eq(contract_add_feature(c, "x", NULL), ERR_OK);
   struct kit_file f = kit_text("y,x\n");
   for (int i = 0; i < 100; i++)
     dprintf(f.fd, "%d,%d.5\n", -i, i);
-  struct opened o = open_ok(&(struct data_source){.train = {f.path, NULL}, .part = 2}, c);
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}, .part = 2}, c);
   ck_assert_uint_eq(o.train->n, 50);
   ck_assert_ptr_null(o.train->labels);
   for (uint32_t i = 0; i < 50; i++) {
@@ -395,7 +386,7 @@ START_TEST(regression_keeps_targets) {
     dataset_gather_targets(o.train, &i, 1, &y);
     ck_assert(x == 0.5f - y);
   }
-  opened_close(&o);
+  splits_close(&o);
   kit_file_close(&f);
   contract_free(c);
 }
@@ -421,7 +412,7 @@ static const struct data_file fashion_test = {FASHION "t10k-images-idx3-ubyte.gz
 static void load_a_fifth(void) {
   struct contract *c = fashion();
   c->split.rule = SPLIT_IID;
-  struct opened o = open_ok(&(struct data_source){.train = fashion_train, .part = 3}, c);
+  struct splits o = open_ok(&(struct data_source){.train = fashion_train, .part = 3}, c);
   struct dataset *global = NULL;
   struct data_place why;
   ck_assert_uint_eq(o.train->n + o.test->n, 12000);
@@ -442,7 +433,7 @@ static void load_a_fifth(void) {
   ck_assert_double_eq_tol(sum / (1000 * 784), 0, 0.02);
   ck_assert_double_eq_tol(squares / (1000 * 784), 1, 0.03);
   dataset_close(global);
-  opened_close(&o);
+  splits_close(&o);
   contract_free(c);
 }
 
@@ -463,11 +454,11 @@ START_TEST(fashion_mnist_by_dirichlet) {
   if (!fashion_is_here("fashion_mnist_by_dirichlet"))
     return;
   struct contract *c = fashion();
-  struct opened o = open_ok(&(struct data_source){.train = fashion_train, .part = 1}, c);
+  struct splits o = open_ok(&(struct data_source){.train = fashion_train, .part = 1}, c);
   ck_assert_uint_ge(o.train->n + o.test->n, SPLIT_MIN_SAMPLES);
   ck_assert_double_eq_tol((double)o.test->n / (double)(o.train->n + o.test->n), 0.25, 0.03);
   ck_assert_uint_eq(o.train->scale.n, 1);
-  opened_close(&o);
+  splits_close(&o);
   contract_free(c);
 }
 END_TEST

@@ -20,6 +20,11 @@ struct bench {
   size_t n; /* P */
 };
 
+/* What learner_attach takes: local test, validation, global test. */
+#define SETS(local, validation, global)                                                                                \
+  ((const struct dataset *const[N_TEST_SETS]){                                                                         \
+      [TEST_LOCAL] = (local), [TEST_VALIDATION] = (validation), [TEST_GLOBAL] = (global)})
+
 static struct learner_config config_of(const struct bench *b, enum codec codec) {
   struct learner_config c = {.schema = b->schema,
                              .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .momentum = 0.9},
@@ -34,7 +39,7 @@ static struct learner_config config_of(const struct bench *b, enum codec codec) 
 
 static void bench_open(struct bench *b, const struct learner_config *config) {
   ck_assert_int_eq(learner_open(config, &b->learner), ERR_OK);
-  ck_assert_int_eq(learner_attach(b->learner, &b->train, &b->test, NULL), ERR_OK);
+  ck_assert_int_eq(learner_attach(b->learner, &b->train, SETS(&b->test, NULL, NULL)), ERR_OK);
 }
 
 static void bench_init(struct bench *b, enum codec codec) {
@@ -145,24 +150,23 @@ START_TEST(fashion_mnist_is_learnt) {
   contract->holdout = 0.4;
   struct bench b = {.schema = toy_schema("dense 16, relu, dense classes", contract)};
   struct learner_config config = config_of(&b, CODEC_F32);
-  struct dataset *train_set = NULL, *test_set = NULL;
+  struct splits data = {0};
   struct data_place why;
   struct metrics m;
   config.train.batch = 32;
   config.train.learning_rate = 0.01;
-  ck_assert_int_eq(dataset_open(&source, contract, &kit_digest, &train_set, &test_set, &why), ERR_OK);
+  ck_assert_int_eq(dataset_open(&source, contract, &kit_digest, &data, &why), ERR_OK);
   ck_assert_int_eq(learner_open(&config, &b.learner), ERR_OK);
-  ck_assert_int_eq(learner_attach(b.learner, train_set, test_set, NULL), ERR_OK);
+  ck_assert_int_eq(learner_attach(b.learner, data.train, SETS(data.test, NULL, NULL)), ERR_OK);
   for (uint64_t round = 1; round <= 3; round++)
     train(&b, round);
   ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
-  ck_assert_uint_eq(m.n, test_set->n);
+  ck_assert_uint_eq(m.n, data.test->n);
   ck_assert_msg(m.accuracy > 0.75, "accuracy %.4f", m.accuracy);
   metrics_done(&m);
   learner_free(b.learner);
   schema_free(b.schema);
-  dataset_close(train_set);
-  dataset_close(test_set);
+  splits_close(&data);
   contract_free(contract);
 }
 END_TEST
@@ -591,12 +595,13 @@ START_TEST(unfit_data_is_refused) {
   struct dataset plane = toy_plane(1, 10, N_INPUTS), empty = b.train;
   empty.n = 0;
   ck_assert_int_eq(learner_open(&config, &l), ERR_OK);
-  ck_assert_int_eq(learner_attach(l, &wide, NULL, NULL), ERR_CONTRACT);
-  ck_assert_int_eq(learner_attach(l, &more, NULL, NULL), ERR_CONTRACT);
-  ck_assert_int_eq(learner_attach(l, &plane, NULL, NULL), ERR_CONTRACT);
-  ck_assert_int_eq(learner_attach(l, &b.train, &wide, NULL), ERR_CONTRACT);
-  ck_assert_int_eq(learner_attach(l, &empty, NULL, NULL), ERR_RANGE);
-  ck_assert_int_eq(learner_attach(l, &b.train, NULL, &b.test), ERR_OK);
+  ck_assert_int_eq(learner_attach(l, &wide, SETS(NULL, NULL, NULL)), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &more, SETS(NULL, NULL, NULL)), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &plane, SETS(NULL, NULL, NULL)), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &b.train, SETS(&wide, NULL, NULL)), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &b.train, SETS(NULL, &plane, NULL)), ERR_CONTRACT);
+  ck_assert_int_eq(learner_attach(l, &empty, SETS(NULL, NULL, NULL)), ERR_RANGE);
+  ck_assert_int_eq(learner_attach(l, &b.train, SETS(NULL, NULL, &b.test)), ERR_OK);
   learner_free(l);
   learner_free(NULL);
   toy_dataset_done(&wide);
