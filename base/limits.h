@@ -5,8 +5,8 @@
 enum {
   /* people and names */
   MAX_PEERS = 256,
-  MAX_JOBS_IN_HELLO = 16,
-  MAX_NAME_BYTES = 64, /* agent, peer, job, class and feature names, with the final NUL */
+  MAX_JOBS_IN_HELLO = 16, /* as many as an agent can run */
+  MAX_NAME_BYTES = 64,    /* agent, peer, job, class and feature names, with the final NUL */
   MAX_ADDRESS_BYTES = 256,
   MAX_REASON_BYTES = 256, /* one sentence shown to people, with the final NUL */
   MAX_PATH_BYTES = 4096,

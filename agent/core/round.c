@@ -154,7 +154,13 @@ static void retry_writing(struct round_machine *m, uint64_t now_ms) {
   }
 }
 
-static void on_epoch_raised(struct round_machine *m, uint64_t boot_epoch) {
+void round_epoch_rises(struct round_machine *m, uint64_t above) {
+  m->starts_chain = true;
+  if (above > m->raising_above)
+    m->raising_above = above;
+}
+
+void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
   m->config.boot_epoch = boot_epoch;
   if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
     machine_raise_epoch(m);
@@ -171,7 +177,7 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
   else if (r->kind == SCRIBE_COMMIT)
     machine_on_committed(m);
   else
-    on_epoch_raised(m, r->boot_epoch);
+    round_epoch_rose(m, r->boot_epoch);
 }
 
 /* The caller has already set the publication's bytes up for serving. Every other failure than a full or read-only disk

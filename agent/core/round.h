@@ -92,6 +92,11 @@ void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum
 void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms);
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms);
 
+/* Another job of the agent has proof that the store was rolled back: the boot epoch, which all share, is to rise above
+ * `above`, and nothing is published until it rose. */
+void round_epoch_rises(struct round_machine *m, uint64_t above);
+void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch);
+
 /* Time passed. Returns when to be called again at the latest (UINT64_MAX: on the next event only). */
 uint64_t round_tick(struct round_machine *m, uint64_t now_ms);
 

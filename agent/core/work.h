@@ -104,6 +104,7 @@ enum scribe_job_kind {
 
 struct scribe_job {
   enum scribe_job_kind kind;
+  size_t owner; /* index of the agent's job whose work it is; comes back with the result */
 
   /* SCRIBE_PUBLISH; its pointers point into the buffers below and manifest bytes here. */
   struct store_publication publication;
@@ -123,6 +124,7 @@ struct scribe_job {
 
   /* SCRIBE_QUERY: whose answer it is and what is asked: the last n rounds, n rounds from one on, or one with its peers */
   uint64_t client;
+  struct digest of_job;
   uint64_t from_round;
   uint32_t n_rounds;
   bool one_round;
@@ -134,6 +136,7 @@ bool err_is_temporary(enum err e);
 
 struct scribe_result {
   enum scribe_job_kind kind;
+  size_t owner;
   enum err error;
 
   /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none). */

@@ -41,11 +41,12 @@ static enum err state_of(const struct gossip_peer_info *info, const struct round
   return info->reason != ERR_OK ? info->reason : view->standing;
 }
 
-static json_t *peer_row(struct agent *a, size_t i, uint64_t now_ms) {
+static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
+  const struct agent *a = j->agent;
   struct gossip_peer_info info;
   struct round_peer_view view;
   gossip_peer_info(a->gossip, i, &info);
-  round_peer_view(a->round, i, &view);
+  round_peer_view(j->round, i, &view);
   enum err state = state_of(&info, &view);
   const char *sentence = info.sentence[0] || state == ERR_OK ? info.sentence : err_sentence(state);
   json_t *row = json_object();
@@ -67,10 +68,10 @@ static json_t *peer_row(struct agent *a, size_t i, uint64_t now_ms) {
   return row;
 }
 
-static json_t *peer_rows(struct agent *a, uint64_t now_ms) {
+static json_t *peer_rows(const struct agent_job *j, uint64_t now_ms) {
   json_t *rows = json_array();
-  for (size_t i = 0; i < a->config->n_peers; i++)
-    json_array_append_new(rows, peer_row(a, i, now_ms));
+  for (size_t i = 0; i < j->agent->config->n_peers; i++)
+    json_array_append_new(rows, peer_row(j, i, now_ms));
   return rows;
 }
 
@@ -90,13 +91,13 @@ static json_t *stranger_rows(struct agent *a, uint64_t now_ms) {
   return rows;
 }
 
-static json_t *waited_for(struct agent *a) {
+static json_t *waited_for(const struct agent_job *j) {
   json_t *names = json_array();
-  for (size_t i = 0; i < a->config->n_peers; i++) {
+  for (size_t i = 0; i < j->agent->config->n_peers; i++) {
     struct round_peer_view view;
-    round_peer_view(a->round, i, &view);
+    round_peer_view(j->round, i, &view);
     if (view.is_waited_for)
-      json_array_append_new(names, json_string(a->names[i]));
+      json_array_append_new(names, json_string(j->agent->names[i]));
   }
   return names;
 }
@@ -107,27 +108,29 @@ struct verdict {
   char why[MAX_CONFIG_WHY_BYTES];
 };
 
-static size_t count_alive(struct agent *a) {
+static size_t count_alive(const struct agent_job *j) {
+  const struct agent *a = j->agent;
   size_t n = 0;
   for (size_t i = 0; i < a->config->n_peers; i++) {
     struct gossip_peer_info info;
     struct round_peer_view peer;
     gossip_peer_info(a->gossip, i, &info);
-    round_peer_view(a->round, i, &peer);
+    round_peer_view(j->round, i, &peer);
     n += state_of(&info, &peer) == ERR_OK || peer.standing == ERR_FINISHED;
   }
   return n;
 }
 
-static void judge(struct agent *a, struct verdict *v) {
+static void judge(const struct agent_job *j, struct verdict *v) {
+  const struct agent *a = j->agent;
   struct round_view view;
   v->word = "HALTED";
   if (a->sentence[0]) {
     snprintf(v->why, sizeof v->why, "%s", a->sentence);
     return;
   }
-  round_view(a->round, &view);
-  size_t n_alive = count_alive(a), n_peers = a->config->n_peers;
+  round_view(j->round, &view);
+  size_t n_alive = count_alive(j), n_peers = a->config->n_peers;
   if (view.is_halted) {
     snprintf(v->why, sizeof v->why, "%s: %s; it goes on by itself when that is over", a->config->state_dir,
              err_sentence(view.halted_reason));
@@ -152,18 +155,18 @@ static void judge(struct agent *a, struct verdict *v) {
   }
 }
 
-static json_t *job_object(struct agent *a, uint64_t now_ms) {
-  const struct job_config *job = &a->site_job->job;
+static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
+  const struct job_config *job = &j->config->job;
   struct round_view v;
   uint32_t done, total;
-  round_view(a->round, &v);
-  trainer_progress(a->trainer, &done, &total);
+  round_view(j->round, &v);
+  trainer_progress(j->trainer, &done, &total);
   double closes_s = v.closes_at_ms == 0 ? -1 : v.closes_at_ms > now_ms ? (double)(v.closes_at_ms - now_ms) / 1000 : 0;
   bool is_regression = job->contract->task == TASK_REGRESS;
   json_t *o = json_object();
   json_object_set_new(o, "name", json_string(job->name));
   json_object_set_new(o, "version", json_integer(job->version));
-  json_object_set_new(o, "parameters", json_integer((json_int_t)schema_parameters(a->schema)));
+  json_object_set_new(o, "parameters", json_integer((json_int_t)schema_parameters(j->schema)));
   json_object_set_new(o, "count", json_integer((json_int_t)job->count));
   json_object_set_new(o, "phase", json_string(phase_name(v.phase)));
   json_object_set_new(o, "round", json_integer((json_int_t)v.committed.round));
@@ -173,7 +176,7 @@ static json_t *job_object(struct agent *a, uint64_t now_ms) {
   json_object_set_new(o, "progress", json_integer(done));
   json_object_set_new(o, "progress_total", json_integer(total));
   json_object_set_new(o, "closes_in_s", known(closes_s));
-  json_object_set_new(o, "waiting_for", waited_for(a));
+  json_object_set_new(o, "waiting_for", waited_for(j));
   json_object_set_new(o, "train_loss", v.has_loss ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));
   json_object_set_new(o, "test_samples", json_integer(v.n_test));
@@ -185,9 +188,10 @@ static json_t *job_object(struct agent *a, uint64_t now_ms) {
   return o;
 }
 
-static json_t *status(struct agent *a, uint64_t now_ms) {
+static json_t *status(const struct agent_job *j, uint64_t now_ms) {
+  struct agent *a = j->agent;
   struct verdict v;
-  judge(a, &v);
+  judge(j, &v);
   json_t *o = json_object();
   json_object_set_new(o, "name", json_string(a->config->name));
   json_object_set_new(o, "key", text_of_key(identity_public(a->identity)));
@@ -204,34 +208,62 @@ static json_t *status(struct agent *a, uint64_t now_ms) {
   json_object_set_new(o, "why", json_string(v.why));
   json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
-  json_object_set_new(o, "job", job_object(a, now_ms));
-  json_object_set_new(o, "peers", peer_rows(a, now_ms));
+  json_object_set_new(o, "job", job_object(j, now_ms));
+  json_object_set_new(o, "peers", peer_rows(j, now_ms));
   json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
   return o;
 }
 
 /* ---- requests ----------------------------------------------------------------------------------------------------- */
 
+/* The job that a request names, or the only one that there is; NULL after saying which there are. */
+static struct agent_job *asked_job(struct agent *a, uint64_t client, const json_t *request) {
+  const char *name = json_string_value(json_object_get(request, "job"));
+  char known[MAX_REASON_BYTES] = "";
+  size_t n = 0;
+  for (size_t i = 0; i < a->n_jobs; i++) {
+    const char *own = a->jobs[i]->config->job.name;
+    if (name ? strcmp(name, own) == 0 : a->n_jobs == 1)
+      return a->jobs[i];
+    if (n < sizeof known)
+      n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", own);
+  }
+  char text[2 * MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "%s; this agent runs %s", name ? "no such job" : "which job is meant?", known);
+  control_fail(a->control, client, name ? ERR_NOT_FOUND : ERR_RANGE, text, "write --job NAME");
+  return NULL;
+}
+
 static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
-  (void)request;
-  control_answer(a->control, client, status(a, clock_ms()));
+  const struct agent_job *j = asked_job(a, client, request);
+  if (j)
+    control_answer(a->control, client, status(j, clock_ms()));
 }
 
 static void answer_peers(struct agent *a, uint64_t client, const json_t *request) {
-  (void)request;
+  const struct agent_job *j = asked_job(a, client, request);
+  if (!j)
+    return;
   uint64_t now_ms = clock_ms();
   json_t *o = json_object();
-  json_object_set_new(o, "peers", peer_rows(a, now_ms));
+  json_object_set_new(o, "peers", peer_rows(j, now_ms));
   json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
   control_answer(a->control, client, o);
 }
 
+/* Healthy is an agent whose jobs all are; else the first that is not says why. */
 static void answer_health(struct agent *a, uint64_t client, const json_t *request) {
   (void)request;
-  struct verdict v;
-  judge(a, &v);
+  struct verdict v = {.word = "HALTED"};
+  bool is_healthy = a->n_jobs > 0;
+  if (!is_healthy)
+    snprintf(v.why, sizeof v.why, "%s", a->sentence);
+  for (size_t i = 0; i < a->n_jobs && is_healthy; i++) {
+    judge(a->jobs[i], &v);
+    is_healthy = strcmp(v.word, "HALTED") != 0;
+  }
   json_t *o = json_object();
-  json_object_set_new(o, "healthy", json_boolean(strcmp(v.word, "HALTED") != 0));
+  json_object_set_new(o, "healthy", json_boolean(is_healthy));
   json_object_set_new(o, "word", json_string(v.word));
   json_object_set_new(o, "why", json_string(v.why));
   control_answer(a->control, client, o);
@@ -244,6 +276,9 @@ static uint64_t number_of(const json_t *request, const char *key, uint64_t other
 
 /* History is the scribe's; the client waits for its result. */
 static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, bool one_round) {
+  const struct agent_job *j = asked_job(a, client, request);
+  if (!j)
+    return;
   struct scribe_job *job = calloc(1, sizeof *job);
   if (!job) {
     control_fail(a->control, client, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY), NULL);
@@ -252,6 +287,7 @@ static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, 
   uint64_t n = number_of(request, "last", DEFAULT_ROUNDS);
   job->kind = SCRIBE_QUERY;
   job->client = client;
+  job->of_job = j->id;
   job->from_round = number_of(request, "from", 0);
   job->n_rounds = n < SCRIBE_MAX_ROUNDS ? (uint32_t)n : SCRIBE_MAX_ROUNDS;
   job->one_round = one_round;

@@ -16,29 +16,37 @@
 #include "gossip/gossip.h"
 #include "models/schema.h"
 
-struct agent {
-  const struct config *config;
-  const struct site_job_config *site_job;
-  struct identity *identity;
-  struct swarm_id swarm;
-  struct digest job, schema_digest, contract_digest;
+/* One model being learnt: its round machine and its trainer thread. */
+struct agent_job {
+  struct agent *agent;
+  size_t index; /* in agent->jobs and for gossip */
+  const struct site_job_config *config;
+  struct digest id, schema_digest, contract_digest;
   struct schema *schema;
   char *schema_text, *contract_text; /* canonical, for peers that differ */
-
-  struct gossip_peer_config *peers;  /* [config->n_peers], ascending by key */
-  struct identity_key *keys;         /* [config->n_peers] */
-  const char **names;                /* [config->n_peers] */
-  uint8_t (*proofs)[MANIFEST_BYTES]; /* newest manifest of each peer that we hold, for its HELLO … */
+  uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
   bool *has_proof;                   /* … */
+  struct trainer *trainer;
+  struct round_machine *round;
+  struct outbox outbox;
+};
+
+struct agent {
+  const struct config *config;
+  struct identity *identity;
+  struct swarm_id swarm;
+
+  struct gossip_peer_config *peers; /* [config->n_peers], ascending by key */
+  struct identity_key *keys;        /* [config->n_peers] */
+  const char **names;               /* [config->n_peers] */
 
   struct store *store; /* until the scribe takes it over */
   uint64_t boot_epoch;
   struct gossip *gossip;
   struct control *control;
-  struct trainer *trainer;
   struct scribe *scribe;
-  struct round_machine *round;
-  struct outbox outbox;
+  struct agent_job *jobs[MAX_JOBS_IN_HELLO];
+  size_t n_jobs;
   int signal_fd;
   uint64_t started_ms;
 
@@ -51,9 +59,20 @@ struct agent {
 /* Ends the loop with an exit code and one line. */
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence);
 
-/* ports.c: the tables that tie gossip and the round machine together. */
+/* job.c: from the configuration to a running job, one step after the other; the store is there until job_resume is done
+ * for all. On failure `why` has the sentence, "" when the error's own says it. */
+MUST_USE enum err job_new(struct agent *a, const struct site_job_config *config, char why[MAX_CONFIG_WHY_BYTES]);
+MUST_USE enum err job_start_round(struct agent_job *j);
+MUST_USE enum err job_start_trainer(struct agent_job *j);
+MUST_USE enum err job_resume(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]);
+void job_free(struct agent_job *j);
+
+/* What gossip is told of the job; borrows its texts. */
+struct gossip_job_config job_gossip_config(const struct agent_job *j);
+
+/* ports.c: the tables that tie gossip and the round machines together. */
 struct gossip_events agent_gossip_events(struct agent *a);
-struct round_ports agent_round_ports(struct agent *a);
+struct round_ports agent_round_ports(struct agent_job *j);
 
 /* Takes what trainer and scribe have finished. */
 void agent_take_results(struct agent *a);

@@ -10,116 +10,101 @@
 #include "agent/run/parts.h"
 #include "base/must.h"
 
-static const size_t ONLY_JOB = 0; /* this version runs one job an agent */
+/* ---- gossip → round machines -------------------------------------------------------------------------------------- */
 
-/* ---- gossip → round machine --------------------------------------------------------------------------------------- */
+static struct agent_job *job_of(void *context, size_t job) {
+  struct agent *a = context;
+  MUST(job < a->n_jobs);
+  return a->jobs[job];
+}
 
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
   struct agent *a = context;
-  round_on_session(a->round, peer, is_up, reason, clock_ms());
+  for (size_t i = 0; i < a->n_jobs; i++)
+    round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
   log_event(LOG_INFO, is_up ? "peer-connected" : "peer-disconnected", a->names[peer],
             LOG_FIELDS(log_text("reason", err_name(reason))));
 }
 
 /* Is this really a manifest of ours? Only then does the claim count. */
-static bool is_own(const struct agent *a, const uint8_t *bytes, struct manifest *out) {
+static bool is_own(const struct agent_job *j, const uint8_t *bytes, struct manifest *out) {
   return manifest_read(bytes, MANIFEST_BYTES, out) == ERR_OK &&
-         identity_key_equal(&out->origin, identity_public(a->identity)) && digest_equal(&out->job, &a->job) &&
+         identity_key_equal(&out->origin, identity_public(j->agent->identity)) && digest_equal(&out->job, &j->id) &&
          manifest_verify(out) == ERR_OK;
 }
 
 static void on_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
-  struct agent *a = context;
-  (void)job;
+  struct agent_job *j = job_of(context, job);
   struct manifest proof;
-  bool is_proved = hello->has_proof && is_own(a, hello->proof, &proof);
+  bool is_proved = hello->has_proof && is_own(j, hello->proof, &proof);
   if (hello->has_proof && !is_proved)
-    gossip_count(a->gossip, peer, ERR_FALSE_HISTORY);
-  round_on_hello(a->round, peer, hello, is_proved ? &proof : NULL, clock_ms());
+    gossip_count(j->agent->gossip, peer, ERR_FALSE_HISTORY);
+  round_on_hello(j->round, peer, hello, is_proved ? &proof : NULL, clock_ms());
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
-  struct agent *a = context;
-  (void)job;
-  round_on_refused_job(a->round, peer, reason, clock_ms());
+  round_on_refused_job(job_of(context, job)->round, peer, reason, clock_ms());
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
-  struct agent *a = context;
-  (void)job;
-  round_on_state(a->round, peer, state, clock_ms());
+  round_on_state(job_of(context, job)->round, peer, state, clock_ms());
 }
 
-static void remember_proof(struct agent *a, size_t peer, const struct manifest *m, const uint8_t *bytes) {
+static void remember_proof(struct agent_job *j, size_t peer, const struct manifest *m, const uint8_t *bytes) {
   struct manifest held;
-  if (a->has_proof[peer] && manifest_read(a->proofs[peer], MANIFEST_BYTES, &held) == ERR_OK &&
+  if (j->has_proof[peer] && manifest_read(j->proofs[peer], MANIFEST_BYTES, &held) == ERR_OK &&
       manifest_compare_position(m, &held) <= 0)
     return;
-  memcpy(a->proofs[peer], bytes, MANIFEST_BYTES);
-  a->has_proof[peer] = true;
+  memcpy(j->proofs[peer], bytes, MANIFEST_BYTES);
+  j->has_proof[peer] = true;
 }
 
 static void on_manifest(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes) {
-  struct agent *a = context;
-  (void)job;
-  remember_proof(a, peer, m, bytes);
-  round_on_manifest(a->round, peer, m, clock_ms());
+  struct agent_job *j = job_of(context, job);
+  remember_proof(j, peer, m, bytes);
+  round_on_manifest(j->round, peer, m, clock_ms());
 }
 
 static void on_payload(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload) {
-  struct agent *a = context;
-  (void)job;
-  round_on_payload(a->round, peer, m, payload, clock_ms());
+  round_on_payload(job_of(context, job)->round, peer, m, payload, clock_ms());
 }
 
 static void on_fetch_failed(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason) {
-  struct agent *a = context;
-  (void)job;
   (void)m;
-  round_on_failed(a->round, peer, reason, clock_ms());
+  round_on_failed(job_of(context, job)->round, peer, reason, clock_ms());
 }
 
 static void on_answer(void *context, size_t peer, size_t job, uint64_t first, enum err reason) {
-  struct agent *a = context;
-  (void)job;
   (void)first;
-  round_on_failed(a->round, peer, reason, clock_ms());
+  round_on_failed(job_of(context, job)->round, peer, reason, clock_ms());
 }
 
 static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
-  struct agent *a = context;
-  (void)job;
-  round_on_done(a->round, peer, sequence, outcome, clock_ms());
+  round_on_done(job_of(context, job)->round, peer, sequence, outcome, clock_ms());
 }
 
 static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
-  struct agent *a = context;
-  (void)job;
-  round_fill_hello(a->round, peer, out_hello);
-  out_hello->has_proof = a->has_proof[peer];
-  memcpy(out_hello->proof, a->proofs[peer], MANIFEST_BYTES);
+  struct agent_job *j = job_of(context, job);
+  round_fill_hello(j->round, peer, out_hello);
+  out_hello->has_proof = j->has_proof[peer];
+  memcpy(out_hello->proof, j->proofs[peer], MANIFEST_BYTES);
 }
 
 static void fill_state(void *context, size_t peer, size_t job, struct wire_state *out_state) {
-  struct agent *a = context;
-  (void)job;
-  round_fill_state(a->round, peer, out_state);
-  trainer_progress(a->trainer, &out_state->progress, &out_state->progress_total);
+  struct agent_job *j = job_of(context, job);
+  round_fill_state(j->round, peer, out_state);
+  trainer_progress(j->trainer, &out_state->progress, &out_state->progress_total);
 }
 
 static enum err find_manifest(void *context, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t i,
                               uint8_t out_bytes[MANIFEST_BYTES]) {
-  struct agent *a = context;
   (void)peer;
-  (void)job;
-  return outbox_find(&a->outbox, kind, first, i, out_bytes);
+  return outbox_find(&job_of(context, job)->outbox, kind, first, i, out_bytes);
 }
 
 static enum err read_payload(void *context, size_t job, const struct digest *root, uint64_t offset, uint8_t *out,
                              size_t n) {
-  struct agent *a = context;
-  (void)job;
-  return outbox_read(&a->outbox, root, offset, out, n);
+  return outbox_read(&job_of(context, job)->outbox, root, offset, out, n);
 }
 
 struct gossip_events agent_gossip_events(struct agent *a) {
@@ -144,57 +129,67 @@ struct gossip_events agent_gossip_events(struct agent *a) {
 /* ---- round machine → gossip, trainer, scribe ---------------------------------------------------------------------- */
 
 static void port_ask(void *context, size_t peer, enum manifest_kind kind, uint64_t first, size_t n) {
-  struct agent *a = context;
-  gossip_ask(a->gossip, peer, ONLY_JOB, kind, first, n);
+  struct agent_job *j = context;
+  gossip_ask(j->agent->gossip, peer, j->index, kind, first, n);
 }
 
 static enum err port_fetch(void *context, size_t peer, const struct manifest *m) {
-  struct agent *a = context;
-  return gossip_fetch(a->gossip, peer, ONLY_JOB, m);
+  struct agent_job *j = context;
+  return gossip_fetch(j->agent->gossip, peer, j->index, m);
 }
 
 static void port_cancel(void *context, size_t peer) {
-  struct agent *a = context;
-  gossip_fetch_cancel(a->gossip, peer, ONLY_JOB);
+  struct agent_job *j = context;
+  gossip_fetch_cancel(j->agent->gossip, peer, j->index);
 }
 
 static void port_train(void *context, struct trainer_job *job) {
-  struct agent *a = context;
-  trainer_put(a->trainer, job);
+  struct agent_job *j = context;
+  trainer_put(j->trainer, job);
+}
+
+/* The epoch is the agent's: while one job has it raised, none publishes. */
+static void hold_publications(struct agent_job *j, uint64_t above) {
+  for (size_t i = 0; i < j->agent->n_jobs; i++)
+    if (j->agent->jobs[i] != j)
+      round_epoch_rises(j->agent->jobs[i]->round, above);
 }
 
 static void port_write(void *context, struct scribe_job *job) {
-  struct agent *a = context;
+  struct agent_job *j = context;
+  job->owner = j->index;
   if (job->kind == SCRIBE_PUBLISH)
-    outbox_prepare(&a->outbox, job);
-  scribe_put(a->scribe, job);
+    outbox_prepare(&j->outbox, job);
+  if (job->kind == SCRIBE_RAISE_EPOCH)
+    hold_publications(j, job->above);
+  scribe_put(j->agent->scribe, job);
 }
 
 static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES]) {
-  struct agent *a = context;
-  manifest_sign(m, a->identity);
+  struct agent_job *j = context;
+  manifest_sign(m, j->agent->identity);
   manifest_write(m, out_bytes);
 }
 
 static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
-  struct agent *a = context;
-  for (size_t i = 0; i < a->config->n_peers; i++)
-    gossip_offer(a->gossip, i, ONLY_JOB, manifest);
+  struct agent_job *j = context;
+  for (size_t i = 0; i < j->agent->config->n_peers; i++)
+    gossip_offer(j->agent->gossip, i, j->index, manifest);
 }
 
 static void port_state_changed(void *context) {
-  struct agent *a = context;
-  gossip_state_changed(a->gossip, ONLY_JOB);
+  struct agent_job *j = context;
+  gossip_state_changed(j->agent->gossip, j->index);
 }
 
 static void port_done(void *context, size_t peer, uint64_t sequence, enum err outcome) {
-  struct agent *a = context;
-  gossip_done(a->gossip, peer, ONLY_JOB, sequence, outcome);
+  struct agent_job *j = context;
+  gossip_done(j->agent->gossip, peer, j->index, sequence, outcome);
 }
 
 static void port_count(void *context, size_t peer, enum err reason) {
-  struct agent *a = context;
-  gossip_count(a->gossip, peer, reason);
+  struct agent_job *j = context;
+  gossip_count(j->agent->gossip, peer, reason);
 }
 
 static void write_event(struct agent *a, const char *name, const char *peer, const char *text) {
@@ -210,26 +205,27 @@ static void write_event(struct agent *a, const char *name, const char *peer, con
 }
 
 /* Names of the peers that the last merge had to do without, and why: "mec-03:late mec-09:absent". */
-static void name_missing(const struct agent *a, char *out_text, size_t capacity) {
+static void name_missing(const struct agent_job *j, char *out_text, size_t capacity) {
   size_t n = 0;
   out_text[0] = '\0';
-  for (size_t i = 0; i < a->config->n_peers && n < capacity; i++) {
+  for (size_t i = 0; i < j->agent->config->n_peers && n < capacity; i++) {
     struct round_peer_view p;
-    round_peer_view(a->round, i, &p);
+    round_peer_view(j->round, i, &p);
     if (p.last_reason != ERR_OK)
-      n += (size_t)snprintf(out_text + n, capacity - n, "%s%s:%s", n ? " " : "", a->names[i], err_name(p.last_reason));
+      n += (size_t)snprintf(out_text + n, capacity - n, "%s%s:%s", n ? " " : "", j->agent->names[i],
+                            err_name(p.last_reason));
   }
 }
 
-static void log_round(struct agent *a) {
+static void log_round(const struct agent_job *j) {
   struct round_view v;
   char label[ROUND_LABEL_BYTES], missing[MAX_REASON_BYTES];
-  round_view(a->round, &v);
+  round_view(j->round, &v);
   round_label_write(v.committed, label);
-  name_missing(a, missing, sizeof missing);
-  struct log_field fields[8] = {log_text("round", label), log_integer("merged", v.n_merged),
-                                log_integer("of", v.n_expected)};
-  size_t n = 3;
+  name_missing(j, missing, sizeof missing);
+  struct log_field fields[9] = {log_text("job", j->config->job.name), log_text("round", label),
+                                log_integer("merged", v.n_merged), log_integer("of", v.n_expected)};
+  size_t n = 4;
   if (v.has_loss)
     fields[n++] = log_real("loss", v.train_loss);
   if (v.metrics.has_local)
@@ -251,20 +247,20 @@ static enum log_level level_of(const char *name) {
 }
 
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
-  struct agent *a = context;
-  const char *who = peer == SIZE_MAX ? NULL : a->names[peer];
+  struct agent_job *j = context;
+  const char *who = peer == SIZE_MAX ? NULL : j->agent->names[peer];
   if (strcmp(name, "round-committed") == 0) {
-    log_round(a); /* its row says the rest */
+    log_round(j); /* its row says the rest */
     return;
   }
-  log_event(level_of(name), name, who, LOG_FIELDS(log_text("text", text)));
-  write_event(a, name, who, text);
+  log_event(level_of(name), name, who, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
+  write_event(j->agent, name, who, text);
 }
 
-struct round_ports agent_round_ports(struct agent *a) {
+struct round_ports agent_round_ports(struct agent_job *j) {
   return (struct round_ports){
-      .context = a,
-      .inbox = {.context = a, .ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
+      .context = j,
+      .inbox = {.context = j, .ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
       .train = port_train,
       .write = port_write,
       .sign = port_sign,
@@ -284,22 +280,32 @@ static bool is_usable(const struct trainer_result *r) {
   return !is_merge || r->error == ERR_OK || r->error == (r->kind == JOB_MERGE ? ERR_MERGE_REFUSED : ERR_NOT_FOUND);
 }
 
-static void take_trained(struct agent *a, struct trainer_result *r) {
+static void take_trained(struct agent_job *j, struct trainer_result *r) {
   bool is_load = r->kind == JOB_LOAD;
   enum err e = r->error;
   if (!is_usable(r)) {
-    agent_fail(a, EXIT_INTERNAL, "merge-failed", err_sentence(e));
+    agent_fail(j->agent, EXIT_INTERNAL, "merge-failed", err_sentence(e));
     trainer_result_free(r);
     return;
   }
   if (is_load && e != ERR_OK)
-    agent_fail(a, EXIT_USAGE, "data-refused", r->sentence);
+    agent_fail(j->agent, EXIT_USAGE, "data-refused", r->sentence);
   else if (is_load)
     log_event(LOG_INFO, "data-loaded", NULL,
-              LOG_FIELDS(log_integer("train", r->n_samples), log_integer("validation", r->n_validation),
-                         log_integer("test", r->n_test), log_integer("global_test", r->n_global_test),
-                         log_text("warning", r->sentence)));
-  round_on_trained(a->round, r, clock_ms());
+              LOG_FIELDS(log_text("job", j->config->job.name), log_integer("train", r->n_samples),
+                         log_integer("validation", r->n_validation), log_integer("test", r->n_test),
+                         log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
+  round_on_trained(j->round, r, clock_ms());
+}
+
+/* The owner's machine hears it with the result. */
+static void take_epoch(struct agent_job *owner, uint64_t boot_epoch) {
+  struct agent *a = owner->agent;
+  a->boot_epoch = boot_epoch;
+  gossip_set_boot_epoch(a->gossip, boot_epoch);
+  for (size_t i = 0; i < a->n_jobs; i++)
+    if (a->jobs[i] != owner)
+      round_epoch_rose(a->jobs[i]->round, boot_epoch);
 }
 
 static void take_written(struct agent *a, struct scribe_result *r) {
@@ -312,22 +318,27 @@ static void take_written(struct agent *a, struct scribe_result *r) {
     scribe_result_free(r);
     return;
   }
-  if (r->kind == SCRIBE_PUBLISH && r->error == ERR_OK)
-    outbox_publish(&a->outbox, r);
-  if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK) {
-    a->boot_epoch = r->boot_epoch;
-    gossip_set_boot_epoch(a->gossip, r->boot_epoch);
-  }
   if (r->kind == SCRIBE_QUERY)
     agent_answer_query(a, r);
-  round_on_written(a->round, r, clock_ms());
+  if (!is_round) {
+    scribe_result_free(r);
+    return;
+  }
+  struct agent_job *owner = a->jobs[r->owner];
+  if (r->kind == SCRIBE_PUBLISH && r->error == ERR_OK)
+    outbox_publish(&owner->outbox, r);
+  if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
+    take_epoch(owner, r->boot_epoch);
+  round_on_written(owner->round, r, clock_ms());
 }
 
 void agent_take_results(struct agent *a) {
   uint64_t sent = gossip_sent_bytes(a->gossip), received = gossip_received_bytes(a->gossip);
-  round_set_traffic(a->round, sent, received);
-  for (struct trainer_result *r; !a->is_stopping && (r = trainer_poll(a->trainer));)
-    take_trained(a, r);
+  for (size_t i = 0; i < a->n_jobs; i++) {
+    round_set_traffic(a->jobs[i]->round, sent, received);
+    for (struct trainer_result *r; !a->is_stopping && (r = trainer_poll(a->jobs[i]->trainer));)
+      take_trained(a->jobs[i], r);
+  }
   for (struct scribe_result *r; !a->is_stopping && (r = scribe_poll(a->scribe));)
     take_written(a, r);
 }
@@ -339,7 +350,7 @@ void agent_take_notes(struct agent *a) {
   for (size_t i = 0; i < a->config->n_peers; i++) {
     struct gossip_peer_info info;
     gossip_peer_info(a->gossip, i, &info);
-    if (!info.has_session)
-      round_on_session(a->round, i, false, info.reason, clock_ms());
+    for (size_t j = 0; j < a->n_jobs && !info.has_session; j++)
+      round_on_session(a->jobs[j]->round, i, false, info.reason, clock_ms());
   }
 }

@@ -9,7 +9,6 @@
 
 struct scribe {
   struct store *store; /* the scribe thread's while that runs */
-  struct digest job;
   struct mailbox *jobs, *results;
   pthread_t thread;
   size_t n_unanswered;   /* loop thread */
@@ -35,10 +34,10 @@ static enum err open_file(struct scribe *s, const struct digest *name, int *out_
 }
 
 /* The store names its files; the newest outbox entry is the publication that has just become durable. */
-static enum err open_published(struct scribe *s, struct scribe_result *result) {
+static enum err open_published(struct scribe *s, const struct digest *job, struct scribe_result *result) {
   struct store_outbox_entry entry;
   size_t n;
-  enum err e = store_outbox(s->store, &s->job, &entry, 1, &n);
+  enum err e = store_outbox(s->store, job, &entry, 1, &n);
   if (e != ERR_OK)
     return e;
   MUST(n == 1);
@@ -49,7 +48,7 @@ static enum err open_published(struct scribe *s, struct scribe_result *result) {
 
 static enum err publish(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   enum err e = store_publish(s->store, &job->publication);
-  return e == ERR_OK ? open_published(s, result) : e;
+  return e == ERR_OK ? open_published(s, &job->publication.job, result) : e;
 }
 
 static enum err commit(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
@@ -66,11 +65,12 @@ static enum err raise_epoch(struct scribe *s, struct scribe_job *job, struct scr
   return store_raise_epoch(s->store, job->above, &result->boot_epoch);
 }
 
-static enum err query_rounds(struct scribe *s, uint64_t from_round, size_t capacity, struct scribe_result *result) {
+static enum err query_rounds(struct scribe *s, const struct digest *of_job, uint64_t from_round, size_t capacity,
+                             struct scribe_result *result) {
   result->rounds = calloc(capacity, sizeof *result->rounds);
   if (result->rounds == NULL)
     return ERR_NO_MEMORY;
-  return store_rounds(s->store, &s->job, from_round, result->rounds, capacity, &result->n_rounds);
+  return store_rounds(s->store, of_job, from_round, result->rounds, capacity, &result->n_rounds);
 }
 
 /* Leaves the row of one label at rounds[0]. */
@@ -86,24 +86,25 @@ static enum err keep_label(struct scribe_result *result, struct round_label labe
   return ERR_NOT_FOUND;
 }
 
-static enum err query_one(struct scribe *s, struct round_label label, struct scribe_result *result) {
-  enum err e = query_rounds(s, label.round, SCRIBE_MAX_ROUNDS, result);
+static enum err query_one(struct scribe *s, const struct digest *of_job, struct round_label label,
+                          struct scribe_result *result) {
+  enum err e = query_rounds(s, of_job, label.round, SCRIBE_MAX_ROUNDS, result);
   if (e != ERR_OK || (e = keep_label(result, label)) != ERR_OK)
     return e;
   result->contributions = calloc(MAX_PEERS, sizeof *result->contributions);
   if (result->contributions == NULL)
     return ERR_NO_MEMORY;
-  return store_contributions(s->store, &s->job, label, result->contributions, MAX_PEERS, &result->n_contributions);
+  return store_contributions(s->store, of_job, label, result->contributions, MAX_PEERS, &result->n_contributions);
 }
 
 static enum err query(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   result->client = job->client;
   result->label = job->label;
   if (job->one_round)
-    return query_one(s, job->label, result);
+    return query_one(s, &job->of_job, job->label, result);
   if (job->n_rounds == 0 || job->n_rounds > SCRIBE_MAX_ROUNDS)
     return ERR_RANGE;
-  return query_rounds(s, job->from_round, job->n_rounds, result);
+  return query_rounds(s, &job->of_job, job->from_round, job->n_rounds, result);
 }
 
 static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
@@ -113,7 +114,7 @@ static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   };
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
-  *result = (struct scribe_result){.kind = job->kind, .payload_fd = -1, .copy_fd = -1};
+  *result = (struct scribe_result){.kind = job->kind, .owner = job->owner, .payload_fd = -1, .copy_fd = -1};
   result->error = run[job->kind](s, job, result);
   if (result->error != ERR_OK)
     close_files(result);
@@ -140,12 +141,11 @@ static void scribe_free(struct scribe *s) {
   free(s);
 }
 
-enum err scribe_start(struct store **store, const struct digest *job, struct scribe **out_scribe) {
+enum err scribe_start(struct store **store, struct scribe **out_scribe) {
   struct scribe *s = calloc(1, sizeof *s);
   if (s == NULL)
     return ERR_NO_MEMORY;
   s->store = *store;
-  s->job = *job;
   enum err e;
   if ((e = mailbox_new(SCRIBE_RING + 1, &s->jobs)) != ERR_OK || (e = mailbox_new(SCRIBE_RING, &s->results)) != ERR_OK)
     goto out;

@@ -13,13 +13,12 @@
 
 struct scribe;
 
-/* Takes the store over (`*store` becomes NULL) and starts the thread. `job` names the one job of this version. */
-MUST_USE enum err scribe_start(struct store **store, const struct digest *job, struct scribe **out_scribe);
+/* Takes the store over (`*store` becomes NULL) and starts the thread. */
+MUST_USE enum err scribe_start(struct store **store, struct scribe **out_scribe);
 
 enum {
-  SCRIBE_RING = 64, /* jobs put whose results were not polled yet */
-  SCRIBE_RESERVED =
-      16, /* of these for publications, commits and epochs, of which the round machine has a few at most */
+  SCRIBE_RING = 128,    /* jobs put whose results were not polled yet */
+  SCRIBE_RESERVED = 64, /* of these for publications, commits and epochs, of which a round machine has a few at most */
   SCRIBE_MAX_ROUNDS = 1024 /* rows of one SCRIBE_QUERY */
 };
 

@@ -27,7 +27,7 @@ static void desk_reopen(struct desk *d) {
   enum err e = store_open(&config, &store, warning, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
   d->boot_epoch = store_boot_epoch(store);
-  ck_assert_int_eq(scribe_start(&store, &the_job, &d->scribe), ERR_OK);
+  ck_assert_int_eq(scribe_start(&store, &d->scribe), ERR_OK);
   ck_assert_ptr_null(store); /* it is the scribe's */
 }
 
@@ -224,6 +224,7 @@ START_TEST(what_was_committed_is_there_after_a_restart) {
   ck_assert_uint_gt(d.boot_epoch, epoch);
 
   struct scribe_job *job = job_new(SCRIBE_QUERY);
+  job->of_job = the_job;
   job->client = 42;
   job->n_rounds = 2;
   struct scribe_result *r = run(&d, job);
@@ -240,6 +241,7 @@ END_TEST
 
 static struct scribe_job *question(uint64_t round, uint32_t sub) {
   struct scribe_job *job = job_new(SCRIBE_QUERY);
+  job->of_job = the_job;
   job->client = 9;
   job->one_round = true;
   job->label = (struct round_label){round, sub};
@@ -279,6 +281,7 @@ START_TEST(a_query_has_a_bound) {
   desk_open(&d);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     struct scribe_job *job = job_new(SCRIBE_QUERY);
+    job->of_job = the_job;
     job->n_rounds = sizes[i];
     struct scribe_result *r = run(&d, job);
     ck_assert_int_eq(r->error, ERR_RANGE);
