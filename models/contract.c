@@ -20,6 +20,20 @@ const char *loss_kind_name(enum loss_kind loss) {
   return loss == LOSS_CROSS_ENTROPY ? "cross-entropy" : "mean-squared-error";
 }
 
+const char *metric_name(enum metric metric) {
+  static const char *const names[] = {
+      [METRIC_BY_TASK] = "", [METRIC_ACCURACY] = "accuracy", [METRIC_R2] = "R2", [METRIC_AUC] = "AUC"};
+  return names[metric];
+}
+
+static enum metric metric_of_task(enum task task) {
+  return task == TASK_CLASSIFY ? METRIC_ACCURACY : METRIC_R2;
+}
+
+enum metric contract_metric(const struct contract *c) {
+  return c->metric == METRIC_BY_TASK ? metric_of_task(c->task) : c->metric;
+}
+
 struct contract *contract_new(void) {
   struct contract *c = calloc(1, sizeof *c);
   if (c != NULL) {
@@ -140,6 +154,18 @@ static enum err check_task(const struct contract *c, char *reason) {
   return check_names(reason, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
 }
 
+static enum err check_metric(const struct contract *c, char *reason) {
+  enum metric metric = contract_metric(c);
+  if (metric == metric_of_task(c->task))
+    return ERR_OK;
+  if (metric != METRIC_AUC || c->task != TASK_CLASSIFY)
+    return say(reason, ERR_RANGE, "the metric of task %s is not %s; leave `metric` out", task_name(c->task),
+               metric_name(metric));
+  if (c->n_classes != 2)
+    return say(reason, ERR_RANGE, "the metric AUC is of two classes, there are %zu; leave `metric` out", c->n_classes);
+  return ERR_OK;
+}
+
 static enum err check_inputs(const struct contract *c, char *reason) {
   bool some_size = c->height > 0 || c->width > 0 || c->channels > 0;
   bool all_sizes = c->height > 0 && c->width > 0 && c->channels > 0;
@@ -237,7 +263,7 @@ static enum err check_text(const struct contract *c, char *reason) {
 
 enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
   static enum err (*const checks[])(const struct contract *, char *) = {
-      check_task, check_inputs, check_range, check_scale, check_kept_apart, check_split, check_text};
+      check_task, check_metric, check_inputs, check_range, check_scale, check_kept_apart, check_split, check_text};
   for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
     enum err e = checks[i](c, out_reason);
     if (e != ERR_OK)
@@ -322,6 +348,8 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   text_line(&w, "init seed: %" PRIu64, c->init_seed);
   write_split(&w, c);
   write_kept_apart(&w, c);
+  if (contract_metric(c) != metric_of_task(c->task))
+    text_line(&w, "metric: %s", metric_name(contract_metric(c)));
   return text_end(&w, out_n_bytes);
 }
 

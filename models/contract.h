@@ -23,6 +23,9 @@ enum task { TASK_CLASSIFY, TASK_REGRESS };
 
 enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
 
+/* The one figure by which a job is known in every view (the headline). */
+enum metric { METRIC_BY_TASK, METRIC_ACCURACY, METRIC_R2, METRIC_AUC };
+
 struct feature {
   char name[MAX_NAME_BYTES];
   char unit[MAX_NAME_BYTES]; /* "" when none is stated */
@@ -35,6 +38,7 @@ struct class_name {
 struct contract {
   enum task task;
   enum loss_kind loss;
+  enum metric metric;         /* METRIC_AUC: exactly two classes */
   char label[MAX_NAME_BYTES]; /* CSV: name of the label's or target's column, or its number from 1; IDX: "" */
 
   size_t n_classes; /* 0 for regression */
@@ -82,21 +86,26 @@ size_t contract_n_inputs(const struct contract *c);
 /* Number of outputs of the model: n_classes, or 1 for regression. */
 size_t contract_n_outputs(const struct contract *c);
 
+/* The headline in effect, never METRIC_BY_TASK: accuracy of classes and R2 of numbers unless the contract says another. */
+enum metric contract_metric(const struct contract *c);
+
 /* Whether the whole is consistent; everything else in this room requires it. On failure a sentence with the remedy.
  * ERR_RANGE, ERR_EXISTS (a name twice), ERR_LIMIT, ERR_SYNTAX (a name that is not printable). */
 MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]);
 
 /* The canonical text, one `what: value` line a fact in a fixed order, NUL-terminated; two contracts are the same exactly
  * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version,
- * and line 1, `contract: 1`, also stands for this version's rule of the first weights.
+ * and line 1, `contract: 1`, also stands for this version's rule of the first weights. The headline has a line only where
+ * it is not the task's own.
  * ERR_LIMIT above MAX_SCHEMA_TEXT_BYTES or above the capacity. */
 MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes);
 
 /* digest("starling/v1/contract\0" ‖ text). ERR_LIMIT as contract_text; ERR_NO_MEMORY. */
 MUST_USE enum err contract_hash(const struct contract *c, const struct digest_fn *fn, struct digest *out_hash);
 
-/* "classify", "regress"; "cross-entropy", "mean-squared-error". Static storage. */
+/* "classify", "regress"; "cross-entropy", "mean-squared-error"; "accuracy", "R2", "AUC". Static storage. */
 const char *task_name(enum task task);
 const char *loss_kind_name(enum loss_kind loss);
+const char *metric_name(enum metric metric);
 
 #endif

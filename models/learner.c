@@ -358,7 +358,7 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   if (!d)
     return ERR_NOT_FOUND;
   struct metrics m;
-  enum err e = metrics_init(&m, d->task, d->n_classes);
+  enum err e = metrics_init(&m, d->task, d->n_classes, d->n);
   if (e)
     return e;
   for (size_t at = 0; at < d->n && !e; at += EVALUATION_BATCH) {
@@ -366,11 +366,12 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
     if (!e)
       evaluate_batch(l, d, at, d->n - at < EVALUATION_BATCH ? d->n - at : EVALUATION_BATCH, &m);
   }
+  if (!e)
+    e = metrics_end(&m);
   if (e) {
     metrics_done(&m);
     return e;
   }
-  metrics_end(&m);
   *out_metrics = m; /* now the caller's */
   return ERR_OK;
 }

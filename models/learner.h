@@ -107,7 +107,7 @@ MUST_USE enum err learner_merge(struct learner *l, struct contribution *contribu
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */
 void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 
-/* Metrics of x. ERR_NOT_FOUND when there is no such set; errors of the hook. */
+/* Metrics of x. ERR_NOT_FOUND when there is no such set; ERR_NO_MEMORY; errors of the hook. */
 MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
                                    struct metrics *out_metrics);
 

@@ -1,88 +1,96 @@
 #include "models/metrics.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/must.h"
 
-enum err metrics_init(struct metrics *m, enum task task, size_t n_classes) {
-  MUST((task == TASK_CLASSIFY) == (n_classes > 0));
+enum err metrics_init(struct metrics *m, enum task task, size_t n_classes, size_t n) {
   struct metrics fresh = {.task = task, .n_classes = n_classes};
-  if (n_classes > 0) {
+  enum err e = outcomes_init(&fresh.outcomes, task, n_classes, n);
+  if (e == ERR_OK && n_classes > 0) {
     fresh.classes = calloc(n_classes, sizeof *fresh.classes);
-    if (fresh.classes == NULL)
-      return ERR_NO_MEMORY;
+    e = fresh.classes == NULL ? ERR_NO_MEMORY : ERR_OK;
   }
-  *m = fresh;
-  return ERR_OK;
+  if (e != ERR_OK)
+    metrics_done(&fresh);
+  else
+    *m = fresh;
+  return e;
 }
 
 void metrics_done(struct metrics *m) {
+  outcomes_done(&m->outcomes);
   free(m->classes);
   *m = (struct metrics){0};
 }
 
-/* The first of the largest; n when no output is a number. */
-static size_t largest(const float *outputs, size_t n) {
-  size_t best = n;
-  for (size_t i = 0; i < n; i++)
-    if (!isnan(outputs[i]) && (best == n || outputs[i] > outputs[best]))
-      best = i;
-  return best;
-}
-
 void metrics_add_classes(struct metrics *m, const float *outputs, const uint16_t *labels, size_t n, double loss_sum) {
-  MUST(m->task == TASK_CLASSIFY);
-  for (size_t i = 0; i < n; i++) {
-    size_t said = largest(outputs + i * m->n_classes, m->n_classes), is = labels[i];
-    MUST(is < m->n_classes);
-    m->classes[is].support++;
-    if (said < m->n_classes)
-      m->classes[said].predicted++;
-    if (said == is)
-      m->classes[is].correct++;
-  }
-  m->n += n;
+  outcomes_add_classes(&m->outcomes, outputs, labels, n);
   m->loss_sum += loss_sum;
 }
 
 void metrics_add_targets(struct metrics *m, const float *outputs, const float *targets, size_t n, double loss_sum) {
-  MUST(m->task == TASK_REGRESS);
-  for (size_t i = 0; i < n; i++) {
-    double error = (double)outputs[i] - (double)targets[i];
-    m->squared_error += error * error;
-    m->n++;
-    double delta = (double)targets[i] - m->target_mean;
-    m->target_mean += delta / (double)m->n;
-    m->target_m2 += delta * ((double)targets[i] - m->target_mean);
-  }
+  outcomes_add_targets(&m->outcomes, outputs, targets, n);
   m->loss_sum += loss_sum;
 }
 
-static void end_classes(struct metrics *m) {
-  uint64_t correct = 0;
-  size_t n_present = 0;
-  double f1_sum = 0;
-  for (size_t c = 0; c < m->n_classes; c++) {
-    const struct class_figures *f = &m->classes[c];
-    if (f->support == 0)
-      continue;
-    n_present++;
-    correct += f->correct;
-    f1_sum += 2 * (double)f->correct / (double)(f->support + f->predicted);
-  }
-  m->accuracy = (double)correct / (double)m->n;
-  m->macro_f1 = f1_sum / (double)n_present;
+static void end_classes(struct metrics *m, struct tally *t) {
+  m->accuracy = tally_figure(t, FIGURE_ACCURACY, NULL);
+  m->balanced = tally_figure(t, FIGURE_BALANCED, NULL);
+  m->macro_f1 = tally_figure(t, FIGURE_MACRO_F1, NULL);
+  if (m->n_classes == 2)
+    m->auc = tally_figure(t, FIGURE_AUC, NULL);
+  m->n_present = tally_classes(t, NULL);
+  for (size_t c = 0; c < m->n_classes; c++)
+    m->classes[c] = t->classes[c];
 }
 
-void metrics_end(struct metrics *m) {
-  if (m->n == 0)
-    return;
-  m->loss = m->loss_sum / (double)m->n;
+enum err metrics_end(struct metrics *m) {
+  struct tally t;
+  enum err e = tally_init(&t, &m->outcomes);
+  if (e != ERR_OK)
+    return e;
+  m->n = m->outcomes.n;
+  m->loss = m->n > 0 ? m->loss_sum / (double)m->n : 0;
+  m->accuracy = m->balanced = m->macro_f1 = m->auc = m->mse = m->r2 = NAN;
   if (m->task == TASK_CLASSIFY) {
-    end_classes(m);
-    return;
+    end_classes(m, &t);
+  } else {
+    m->mse = tally_figure(&t, FIGURE_MSE, NULL);
+    m->r2 = tally_figure(&t, FIGURE_R2, NULL);
   }
-  m->mse = m->squared_error / (double)m->n;
-  m->r2 = m->target_m2 > 0 ? 1 - m->squared_error / m->target_m2 : 0;
+  tally_done(&t);
+  return ERR_OK;
+}
+
+double metrics_headline(const struct metrics *m, enum metric metric) {
+  switch (metric) {
+  case METRIC_ACCURACY:
+    return m->accuracy;
+  case METRIC_R2:
+    return m->r2;
+  case METRIC_AUC:
+    return m->auc;
+  case METRIC_BY_TASK:
+    break;
+  }
+  return m->task == TASK_CLASSIFY ? m->accuracy : m->r2;
+}
+
+void metrics_note(const struct metrics *m, const struct contract *contract, char out_note[MAX_REASON_BYTES]) {
+  size_t present = 0;
+  out_note[0] = '\0';
+  if (m->task == TASK_REGRESS && isnan(m->r2))
+    snprintf(out_note, MAX_REASON_BYTES, "the targets of this test set do not vary: not comparable");
+  if (m->task == TASK_REGRESS || m->n_present > 1)
+    return;
+  while (present < m->n_classes && m->classes[present].support == 0)
+    present++;
+  if (present == m->n_classes)
+    snprintf(out_note, MAX_REASON_BYTES, "no samples in this test set: not comparable");
+  else
+    snprintf(out_note, MAX_REASON_BYTES, "only class \"%s\" in this test set: not comparable",
+             contract->classes[present].text);
 }

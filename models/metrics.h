@@ -1,9 +1,7 @@
-/* Figures of an evaluation, accumulated batch by batch in double.
+/* Figures of an evaluation, accumulated batch by batch.
  *
- * Classification: accuracy, per-class counts, and macro-F1 = mean over the classes *present* in the evaluated samples
- * (support > 0) of 2·correct / (support + predicted). The predicted class is the first of the largest outputs; an output
- * row without any number (all NaN) predicts nothing and is wrong.
- * Regression: MSE and R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)²; R² is 0 where the targets do not vary. */
+ * outcomes.h says what each figure is and when there is none: NaN here. The figures of a task that is not this one's are
+ * NaN too. Every figure over classes is over those *present* in the evaluated samples, and n_present says how many. */
 #ifndef MODELS_METRICS_H
 #define MODELS_METRICS_H
 
@@ -12,32 +10,27 @@
 
 #include "base/err.h"
 #include "models/contract.h"
-
-struct class_figures {
-  uint64_t support;   /* samples of this class */
-  uint64_t predicted; /* samples said to be of this class */
-  uint64_t correct;   /* both */
-};
+#include "models/outcomes.h"
 
 struct metrics {
   enum task task;
   uint64_t n;
-  double loss;     /* mean over n */
+  double loss;     /* mean over n; 0 for no samples */
   double accuracy; /* classification, 0 … 1 */
+  double balanced;
   double macro_f1;
+  double auc; /* two classes only */
   double mse; /* regression */
   double r2;
-  size_t n_classes;
+  size_t n_classes, n_present;
   struct class_figures *classes; /* [n_classes] */
+  struct outcomes outcomes;      /* in the order of the test set */
 
-  /* sums while it runs */
-  double loss_sum;
-  double squared_error;
-  double target_mean, target_m2; /* Welford */
+  double loss_sum; /* while it runs */
 };
 
-/* n_classes is 0 for regression. ERR_NO_MEMORY. */
-MUST_USE enum err metrics_init(struct metrics *m, enum task task, size_t n_classes);
+/* Room for n samples; n_classes is 0 for regression. ERR_NO_MEMORY. */
+MUST_USE enum err metrics_init(struct metrics *m, enum task task, size_t n_classes, size_t n);
 void metrics_done(struct metrics *m);
 
 /* One batch of n. loss_sum: the sum of the n samples' losses. */
@@ -46,7 +39,13 @@ void metrics_add_classes(struct metrics *m, const float *outputs /* [n][n_classe
 void metrics_add_targets(struct metrics *m, const float *outputs /* [n] */, const float *targets /* [n] */, size_t n,
                          double loss_sum);
 
-/* Turns the sums into the figures. Zero samples: all figures are 0. */
-void metrics_end(struct metrics *m);
+/* Turns what was added into the figures. ERR_NO_MEMORY. */
+MUST_USE enum err metrics_end(struct metrics *m);
+
+/* The figure by which a job is known; NaN: these samples cannot tell models apart. */
+double metrics_headline(const struct metrics *m, enum metric metric);
+
+/* Why there is no headline: `only class "ok" in this test set: not comparable`; "" when there is one. */
+void metrics_note(const struct metrics *m, const struct contract *contract, char out_note[MAX_REASON_BYTES]);
 
 #endif

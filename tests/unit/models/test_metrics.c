@@ -6,13 +6,13 @@
 
 START_TEST(figures_of_three_classes) {
   struct metrics m;
-  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 4), ERR_OK);
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 4, 6), ERR_OK);
   /* class 3 is absent but predicted once: its predictions cost others their recall, its own F1 is not in the mean */
   const float first[] = {9, 1, 0, 0, /**/ 0, 2, 1, 0, /**/ 0, 0, 0, 5};
   const float second[] = {1, 1, 0, 0, /**/ 0, 0, 3, 0, /**/ -5, -4, -6, -9};
   metrics_add_classes(&m, first, (const uint16_t[]){0, 1, 2}, 3, 1.5);
   metrics_add_classes(&m, second, (const uint16_t[]){0, 2, 0}, 3, 3);
-  metrics_end(&m);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
   ck_assert_uint_eq(m.n, 6);
   ck_assert_double_eq_tol(m.loss, 0.75, 1e-15);
   ck_assert_double_eq_tol(m.accuracy, 4.0 / 6, 1e-15);
@@ -23,16 +23,20 @@ START_TEST(figures_of_three_classes) {
     ck_assert_uint_eq(m.classes[c].correct, expected[c].correct);
   }
   ck_assert_double_eq_tol(m.macro_f1, (4.0 / 5 + 2.0 / 3 + 2.0 / 3) / 3, 1e-15);
+  ck_assert_double_eq_tol(m.balanced, (2.0 / 3 + 1 + 1.0 / 2) / 3, 1e-15);
+  ck_assert_uint_eq(m.n_present, 3);
+  ck_assert(isnan(m.auc) && isnan(m.r2));
+  ck_assert(metrics_headline(&m, METRIC_ACCURACY) == m.accuracy);
   metrics_done(&m);
 }
 END_TEST
 
 START_TEST(no_number_is_no_answer) {
   struct metrics m;
-  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 2), ERR_OK);
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 2, 3), ERR_OK);
   const float outputs[] = {NAN, NAN, /**/ NAN, -INFINITY, /**/ INFINITY, 0};
   metrics_add_classes(&m, outputs, (const uint16_t[]){0, 1, 0}, 3, 0);
-  metrics_end(&m);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
   ck_assert_uint_eq(m.classes[0].predicted, 1);
   ck_assert_uint_eq(m.classes[1].predicted, 1);
   ck_assert_double_eq_tol(m.accuracy, 2.0 / 3, 1e-15);
@@ -42,10 +46,10 @@ END_TEST
 
 START_TEST(regression_over_batches) {
   struct metrics m;
-  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0), ERR_OK);
+  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0, 4), ERR_OK);
   metrics_add_targets(&m, (const float[]){1, 2}, (const float[]){1, 3}, 2, 1);
   metrics_add_targets(&m, (const float[]){5, 7}, (const float[]){5, 7}, 2, 0);
-  metrics_end(&m);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
   ck_assert_double_eq_tol(m.mse, 0.25, 1e-15);
   ck_assert_double_eq_tol(m.r2, 1 - 1.0 / 20, 1e-15); /* mean 4, Σ(y − ȳ)² = 9 + 1 + 1 + 9 */
   ck_assert_double_eq_tol(m.loss, 0.25, 1e-15);
@@ -55,22 +59,41 @@ END_TEST
 
 START_TEST(constant_targets_and_nothing) {
   struct metrics m;
-  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0), ERR_OK);
-  metrics_end(&m);
-  ck_assert(m.loss == 0 && m.mse == 0 && m.r2 == 0 && m.n == 0);
+  ck_assert_int_eq(metrics_init(&m, TASK_REGRESS, 0, 4), ERR_OK);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
+  ck_assert(m.loss == 0 && isnan(m.mse) && isnan(m.r2) && m.n == 0);
   metrics_add_targets(&m, (const float[]){1, 2}, (const float[]){2, 2}, 2, 1);
-  metrics_end(&m);
-  ck_assert(m.r2 == 0 && m.mse == 0.5);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
+  ck_assert(isnan(m.r2) && m.mse == 0.5);
+  char note[MAX_REASON_BYTES];
+  metrics_note(&m, NULL, note);
+  ck_assert_str_eq(note, "the targets of this test set do not vary: not comparable");
   metrics_done(&m);
-  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 3), ERR_OK);
-  metrics_end(&m);
-  ck_assert(m.accuracy == 0 && m.macro_f1 == 0);
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 3, 2), ERR_OK);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
+  ck_assert(isnan(m.accuracy) && isnan(m.macro_f1));
   metrics_done(&m);
   ck_assert_ptr_null(m.classes);
 }
 END_TEST
 
+START_TEST(one_class_is_not_perfect) {
+  struct class_name names[] = {{"ok"}, {"bad"}, {"odd"}};
+  struct contract contract = {.n_classes = 3, .classes = names};
+  struct metrics m;
+  char note[MAX_REASON_BYTES];
+  ck_assert_int_eq(metrics_init(&m, TASK_CLASSIFY, 3, 2), ERR_OK);
+  metrics_add_classes(&m, (const float[]){0, 9, 0, /**/ 0, 9, 0}, (const uint16_t[]){1, 1}, 2, 0);
+  ck_assert_int_eq(metrics_end(&m), ERR_OK);
+  ck_assert(isnan(metrics_headline(&m, METRIC_ACCURACY)) && isnan(m.balanced) && isnan(m.macro_f1));
+  ck_assert_uint_eq(m.classes[1].correct, 2);
+  metrics_note(&m, &contract, note);
+  ck_assert_str_eq(note, "only class \"bad\" in this test set: not comparable");
+  metrics_done(&m);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("models/metrics", figures_of_three_classes, no_number_is_no_answer, regression_over_batches,
-                   constant_targets_and_nothing);
+                   constant_targets_and_nothing, one_class_is_not_perfect);
 }

@@ -1,0 +1,127 @@
+#include "models/outcomes.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "tests/unit/suite.h"
+
+/* Scores of two classes as outputs { 0, score }. */
+static struct outcomes two_classes(const float *scores, const uint16_t *labels, size_t n) {
+  struct outcomes o;
+  ck_assert_int_eq(outcomes_init(&o, TASK_CLASSIFY, 2, n), ERR_OK);
+  for (size_t i = 0; i < n; i++)
+    outcomes_add_classes(&o, (const float[]){0, scores[i]}, &labels[i], 1);
+  return o;
+}
+
+static double figure_of(const struct outcomes *o, enum figure figure, const uint32_t *counts) {
+  struct tally t;
+  ck_assert_int_eq(tally_init(&t, o), ERR_OK);
+  double value = tally_figure(&t, figure, counts);
+  tally_done(&t);
+  return value;
+}
+
+static double auc_of(const float *scores, const uint16_t *labels, size_t n) {
+  struct outcomes o = two_classes(scores, labels, n);
+  double value = figure_of(&o, FIGURE_AUC, NULL);
+  outcomes_done(&o);
+  return value;
+}
+
+/* Hanley & McNeil 1982, table 1: 109 CT images rated 1 … 5 by one reader, 58 normal and 51 abnormal; W = 0.893. */
+START_TEST(auc_of_hanley_and_mcneil) {
+  static const size_t normal[] = {33, 6, 6, 11, 2}, abnormal[] = {3, 2, 2, 11, 33};
+  float scores[109];
+  uint16_t labels[109];
+  size_t n = 0;
+  for (size_t rating = 0; rating < 5; rating++)
+    for (size_t i = 0; i < normal[rating] + abnormal[rating]; i++) {
+      scores[n] = (float)rating;
+      labels[n++] = i >= normal[rating];
+    }
+  ck_assert_uint_eq(n, 109);
+  ck_assert_double_eq_tol(auc_of(scores, labels, n), 0.893, 0.0005);
+}
+END_TEST
+
+/* The rank sum against all pairs, with many ties. */
+START_TEST(auc_is_the_share_of_pairs) {
+  struct rng rng;
+  rng_init(&rng, 3);
+  for (int round = 0; round < 50; round++) {
+    enum { N = 37 };
+    float scores[N];
+    uint16_t labels[N];
+    double won = 0, pairs = 0;
+    for (size_t i = 0; i < N; i++) {
+      scores[i] = (float)rng_below(&rng, 8) - 4;
+      labels[i] = i == 0 ? 0 : i == 1 ? 1 : (uint16_t)rng_below(&rng, 2);
+    }
+    for (size_t i = 0; i < N; i++)
+      for (size_t j = 0; j < N; j++)
+        if (labels[i] == 1 && labels[j] == 0) {
+          won += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
+          pairs++;
+        }
+    ck_assert_double_eq_tol(auc_of(scores, labels, N), won / pairs, 1e-12);
+  }
+}
+END_TEST
+
+START_TEST(a_score_that_is_no_number_is_wrong) {
+  const float best[] = {NAN, 1, 2}, worst[] = {0, NAN, 1};
+  ck_assert_double_eq(auc_of(best, (const uint16_t[]){0, 1, 1}, 3), 0);
+  ck_assert_double_eq(auc_of(worst, (const uint16_t[]){0, 1, 1}, 3), 0.5);
+}
+END_TEST
+
+START_TEST(one_class_has_no_figures) {
+  struct outcomes o = two_classes((const float[]){1, 2, 3}, (const uint16_t[]){1, 1, 1}, 3);
+  for (enum figure f = FIGURE_ACCURACY; f <= FIGURE_AUC; f++)
+    ck_assert(isnan(figure_of(&o, f, NULL)));
+  outcomes_done(&o);
+}
+END_TEST
+
+/* Counting a sample k times is having it k times. */
+START_TEST(counts_are_repetitions) {
+  static const float scores[] = {-1, 2, 0.5F, -3, 2, 0.5F};
+  static const uint16_t labels[] = {0, 1, 1, 1, 0, 0};
+  static const uint32_t counts[] = {2, 0, 3, 1, 1, 2};
+  float repeated[9];
+  uint16_t repeated_labels[9];
+  size_t n = 0;
+  for (size_t i = 0; i < 6; i++)
+    for (uint32_t k = 0; k < counts[i]; k++) {
+      repeated[n] = scores[i];
+      repeated_labels[n++] = labels[i];
+    }
+  struct outcomes a = two_classes(scores, labels, 6), b = two_classes(repeated, repeated_labels, n);
+  for (enum figure f = FIGURE_ACCURACY; f <= FIGURE_AUC; f++)
+    ck_assert_double_eq_tol(figure_of(&a, f, counts), figure_of(&b, f, NULL), 1e-12);
+  outcomes_done(&a);
+  outcomes_done(&b);
+}
+END_TEST
+
+START_TEST(counts_of_numbers) {
+  struct outcomes a, b;
+  ck_assert_int_eq(outcomes_init(&a, TASK_REGRESS, 0, 3), ERR_OK);
+  ck_assert_int_eq(outcomes_init(&b, TASK_REGRESS, 0, 4), ERR_OK);
+  outcomes_add_targets(&a, (const float[]){1, 2, 9}, (const float[]){1, 4, 5}, 3);
+  outcomes_add_targets(&b, (const float[]){1, 2, 2, 2}, (const float[]){1, 4, 4, 4}, 4);
+  const uint32_t counts[] = {1, 3, 0};
+  ck_assert_double_eq_tol(figure_of(&a, FIGURE_R2, counts), 1 - 12 / 6.75, 1e-12);
+  ck_assert_double_eq_tol(figure_of(&b, FIGURE_R2, NULL), 1 - 12 / 6.75, 1e-12);
+  ck_assert_double_eq_tol(figure_of(&a, FIGURE_MSE, counts), 3, 1e-12);
+  outcomes_done(&a);
+  outcomes_done(&b);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN("models/outcomes", auc_of_hanley_and_mcneil, auc_is_the_share_of_pairs,
+                   a_score_that_is_no_number_is_wrong, one_class_has_no_figures, counts_are_repetitions,
+                   counts_of_numbers);
+}
