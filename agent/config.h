@@ -25,6 +25,7 @@
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
 enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+enum metered { UNMETERED, METERED };
 enum log_format { LOG_TEXT, LOG_JSON };
 
 /* The job file: equal everywhere. */
@@ -80,6 +81,7 @@ struct config {
   size_t n_peers;
   uint32_t keep_last;
   uint32_t payload_max_mib;
+  enum metered metered;
   enum log_level log_level;
   enum log_format log_format;
   struct site_job_config *jobs; /* exactly one in this version */

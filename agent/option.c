@@ -576,6 +576,7 @@ static const struct option_type type_features = {"a list of names", true, read_f
 static const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
 
 static const char *const log_level_words[] = {"error", "warning", "info", "debug", NULL};
+static const char *const metered_words[] = {"false", "true", NULL}; /* enum metered */
 static const char *const log_format_words[] = {"text", "json", NULL};
 static const char *const merge_rule_words[] = {"mean", NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
@@ -615,6 +616,9 @@ const struct option option_table[] = {
     {"store.keep_last", SITE(keep_last), &type_u32, "3", BOUNDS(1, 1000), LOCAL, "committed models kept on disk"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
+    {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(metered_words), LOCAL,
+     "true where bytes are paid for: 25 s instead of 1 s between two signs of life, and so 100 s until silence is "
+     "noticed"},
     {"log.level", SITE(log_level), &type_word, "info", ONE_OF(log_level_words), LOCAL, "how much is logged"},
     {"log.format", SITE(log_format), &type_word, "text", ONE_OF(log_format_words), LOCAL,
      "key=value lines or JSON lines"},

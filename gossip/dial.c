@@ -6,14 +6,21 @@ static bool is_dialled(const struct peer *p) {
   return p->config.address[0] != '\0';
 }
 
-/* At once, then after an eighth of the time without a settled session, ± 50 %: soon after a short break, every 30 s
- * after a long one. */
+/* Lost not long ago: it will be back soon. */
+static bool is_brisk(const struct gossip *g, const struct peer *p) {
+  return node_now(g) - p->down_ms < DIAL_BRISK_MS;
+}
+
+/* At once, then after an eighth of the time without a settled session, ± 50 %: at most half a second in the first minute,
+ * every 30 s after a long time. */
 static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
   if (p->n_dials == 0)
     return 0;
   uint64_t wait_ms = (node_now(g) - p->down_ms) / 8;
   if (wait_ms < DIAL_BACK_OFF_MIN_MS)
     wait_ms = DIAL_BACK_OFF_MIN_MS;
+  if (is_brisk(g, p) && wait_ms > DIAL_BRISK_BACK_OFF_MAX_MS)
+    wait_ms = DIAL_BRISK_BACK_OFF_MAX_MS;
   wait_ms = wait_ms / 2 + rng_below(&g->rng, wait_ms + 1);
   return wait_ms < DIAL_BACK_OFF_MAX_MS ? wait_ms : DIAL_BACK_OFF_MAX_MS;
 }
@@ -34,9 +41,18 @@ static void dial_clear(struct peer *p) {
   handshake_forget(p);
 }
 
+/* How long a connection may take. What a link drops the kernel sends again after 1, 3, 7 … s, so a link that has healed
+ * is found sooner by a new try than by waiting for the old one. */
+static uint64_t patience_ms(const struct gossip *g, const struct peer *p) {
+  double trips_ms = DIAL_BRISK_ROUND_TRIPS * p->fetches.rtt_ms; /* negative: it was never met */
+  if (!is_brisk(g, p) || trips_ms < 0 || trips_ms > DIAL_PATIENCE_MS)
+    return DIAL_PATIENCE_MS;
+  return trips_ms > DIAL_BRISK_PATIENCE_MS ? (uint64_t)trips_ms : DIAL_BRISK_PATIENCE_MS;
+}
+
 void dial_now(struct gossip *g, struct peer *p) {
   p->n_dials++;
-  timer_set(g, p, TIMER_DIAL_PATIENCE, DIAL_PATIENCE_MS);
+  timer_set(g, p, TIMER_DIAL_PATIENCE, patience_ms(g, p));
   g->link.dial(g->link.context, peer_index(g, p), p->config.address);
 }
 
@@ -50,7 +66,7 @@ void dial_stop(struct gossip *g, struct peer *p) {
 
 void dial_give_up(struct gossip *g, struct peer *p) {
   if (!p->is_connected)
-    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s within %d s", p->config.address, DIAL_PATIENCE_MS / 1000);
+    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", p->config.address);
   dial_stop(g, p);
 }
 

@@ -12,6 +12,7 @@ enum err gossip_open(const struct gossip_config *config, const struct gossip_eve
   struct zmq_link_config link = {.listen = config->listen,
                                  .n_listen = config->n_listen,
                                  .n_peers = config->n_peers,
+                                 .beat_s = g->config.beat_s,
                                  .now_ms = config->now_ms,
                                  .now_context = config->now_context};
   struct link_sink sink = node_sink(g);

@@ -22,7 +22,7 @@
 
 struct gossip;
 
-enum { GOSSIP_VERSION = 1 };
+enum { GOSSIP_VERSION = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
 
 /* ---- what it is told at start ------------------------------------------------------------------------------------- */
 
@@ -53,6 +53,7 @@ struct gossip_config {
   size_t n_jobs;
   uint64_t payload_max_bytes;        /* receive memory in total */
   uint64_t payload_bound;            /* the longest payload that any job's encoding can have */
+  uint8_t beat_s;                    /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
   uint16_t version_min, version_max; /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
   uint64_t (*now_ms)(void *context);
   void *now_context;
@@ -95,7 +96,7 @@ enum phase {
 /* "training"; static. */
 const char *phase_name(enum phase p);
 
-/* One job of a STATE: a level, sent every 5 s and at each change. */
+/* One job of a STATE: a level, sent every 5 s (or beat, if that is longer) and at each change. */
 struct wire_state {
   bool follows;    /* we follow you in this job */
   uint16_t degree; /* configured, not revoked peers of the job */

@@ -270,7 +270,7 @@ static void chunk_write(struct writer *w, const struct message *m) {
   writer_bytes(w, k->data, k->n_data);
 }
 
-/* ---- SCHEMA, DONE, BYE --------------------------------------------------------------------------------------------- */
+/* ---- SCHEMA, DONE, BYE, BEAT --------------------------------------------------------------------------------------- */
 
 static const char *text_read(struct cursor *c, uint16_t *out_n) {
   *out_n = cursor_u16(c);
@@ -322,6 +322,16 @@ static void bye_write(struct writer *w, const struct message *m) {
   writer_u8(w, reason_code(m->bye));
 }
 
+static void beat_read(struct cursor *c, struct message *m) {
+  m->beat_s = cursor_u8(c);
+  demand(c, m->beat_s != 0);
+}
+
+static void beat_write(struct writer *w, const struct message *m) {
+  MUST(m->beat_s != 0);
+  writer_u8(w, m->beat_s);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static const struct codec {
@@ -339,6 +349,7 @@ static const struct codec {
     [MESSAGE_SCHEMA] = {schema_read, schema_write},
     [MESSAGE_DONE] = {done_read, done_write},
     [MESSAGE_BYE] = {bye_read, bye_write},
+    [MESSAGE_BEAT] = {beat_read, beat_write},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

@@ -25,6 +25,7 @@ enum message_type {
   MESSAGE_SCHEMA,
   MESSAGE_DONE,
   MESSAGE_BYE,
+  MESSAGE_BEAT,
   MESSAGE_END, /* one past the last */
 };
 
@@ -130,6 +131,7 @@ struct message {
     struct message_schema schema;
     struct message_done done;
     enum err bye;
+    uint8_t beat_s; /* not 0 */
   };
 };
 

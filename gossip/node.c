@@ -29,12 +29,14 @@ static void run_timers(struct gossip *g, struct peer *p) {
       [TIMER_EXPIRE] = session_expire,
       [TIMER_PREVIOUS] = session_forget_previous,
       [TIMER_SILENCE] = session_silent,
+      [TIMER_BEAT] = send_beat,
       [TIMER_STATE] = send_states,
       [TIMER_FETCH] = receive_fetch_tick,
       [TIMER_FLUSH] = send_flush,
   };
   for (size_t t = 0; t < N_TIMERS; t++)
     if (p->timers[t] <= node_now(g)) {
+      p->late_ms = node_now(g) - p->timers[t];
       p->timers[t] = TIMER_OFF;
       handlers[t](g, p);
     }
@@ -202,6 +204,8 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
   g->config = *config;
   g->config.peers = NULL;
   g->config.jobs = NULL;
+  if (g->config.beat_s == 0)
+    g->config.beat_s = GOSSIP_BEAT_S;
   if (g->config.version_max == 0)
     g->config.version_min = g->config.version_max = GOSSIP_VERSION;
   memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);

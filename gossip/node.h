@@ -22,12 +22,19 @@
 enum {
   DIAL_PATIENCE_MS = 5000, /* from a dial, and from a connection, to a session */
   DIAL_BACK_OFF_MIN_MS = 200,
+  DIAL_BRISK_MS = 60 * 1000, /* a peer that was lost so recently is dialled about every second: */
+  DIAL_BRISK_BACK_OFF_MAX_MS = 400,
+  DIAL_BRISK_PATIENCE_MS = 1000, /* or, if that is longer, so many round trips */
+  DIAL_BRISK_ROUND_TRIPS = 8,
   DIAL_BACK_OFF_MAX_MS = 30 * 1000,
   NO_ANSWER_MS = 3000, /* connected and no session: said in words */
   HANDSHAKE_RETRY_MS = 1000,
   PREVIOUS_KEEP_MS = 10 * 1000, /* the session before, for frames in flight */
   CLONE_AFTER_MS = 1000,        /* later than that nothing is in flight */
-  SILENCE_MS = 15 * 1000,
+  MAX_BEATS_MISSED = 4,
+  SILENCE_MS = 15 * 1000, /* while a payload comes: a slow link needs seconds for a chunk; and before the first beat */
+  AWAY_MS = 500,          /* a timer so late means that this process stood still and has not read what has come … */
+  AWAY_GRACE_MS = 1000,   /* … which it does first */
   STATE_EVERY_MS = 5000,
   SETTLED_MS = 5000, /* a session that lasted so long ends the back-off */
   FLUSH_MIN_MS = 1,  /* a full connection is tried again, less and less often */
@@ -46,6 +53,7 @@ enum timer {
   TIMER_EXPIRE,
   TIMER_PREVIOUS,
   TIMER_SILENCE,
+  TIMER_BEAT,
   TIMER_STATE,
   TIMER_FETCH,
   TIMER_FLUSH,
@@ -83,6 +91,8 @@ struct peer {
   enum err job_reasons[MAX_JOBS_IN_HELLO]; /* of the live session, own jobs in order; ERR_OK: equal */
   bool is_difference_known[MAX_JOBS_IN_HELLO];
 
+  uint8_t beat_s; /* as the peer announced it in this session; 0: not yet */
+  bool is_beat_due;
   bool is_state_due[MAX_JOBS_IN_HELLO];
   struct outbox outbox;
   struct serves serves;
@@ -90,6 +100,7 @@ struct peer {
   uint64_t flush_wait_ms;
 
   uint64_t timers[N_TIMERS]; /* when; TIMER_OFF */
+  uint64_t late_ms;          /* by how much the timer that is being handled was missed */
 };
 
 struct gossip {
@@ -182,7 +193,12 @@ void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn);
 void session_expire(struct gossip *g, struct peer *p);          /* TIMER_EXPIRE */
 void session_forget_previous(struct gossip *g, struct peer *p); /* TIMER_PREVIOUS */
 void session_silent(struct gossip *g, struct peer *p);          /* TIMER_SILENCE */
-void session_ungreeted(struct gossip *g, struct peer *p);       /* TIMER_GREETING */
+
+/* Frames go and come at the pace of the slower side. */
+static inline uint64_t session_beat_ms(const struct gossip *g, const struct peer *p) {
+  return 1000 * (uint64_t)(p->beat_s > g->config.beat_s ? p->beat_s : g->config.beat_s);
+}
+void session_ungreeted(struct gossip *g, struct peer *p); /* TIMER_GREETING */
 
 /* Arms a new handshake when the keys have worked enough. */
 void session_check_rekey(struct gossip *g, struct peer *p);
@@ -193,6 +209,9 @@ void session_check_rekey(struct gossip *g, struct peer *p);
 void send_message(struct gossip *g, struct peer *p, const struct message *m);
 void send_hello(struct gossip *g, struct peer *p);
 void send_schema(struct gossip *g, struct peer *p, size_t job);
+
+/* BEAT is due. */
+void send_beat(struct gossip *g, struct peer *p); /* TIMER_BEAT */
 
 /* STATE of every job is due. */
 void send_states(struct gossip *g, struct peer *p); /* TIMER_STATE */

@@ -221,7 +221,7 @@ static void on_refused(struct gossip *g, struct peer *p, const struct message *m
     fail_fetch(g, p, fetch, false, m->refused.reason);
 }
 
-/* ---- DONE and BYE ------------------------------------------------------------------------------------------------------ */
+/* ---- DONE, BYE and BEAT ------------------------------------------------------------------------------------------------ */
 
 static void on_done(struct gossip *g, struct peer *p, const struct message *m) {
   size_t job = common_job(g, p, &m->done.job);
@@ -237,6 +237,14 @@ static void on_bye(struct gossip *g, struct peer *p, const struct message *m) {
   session_end(g, p, m->bye);
 }
 
+/* The peer may have become slower or faster than we thought: what is planned follows. */
+static void on_beat(struct gossip *g, struct peer *p, const struct message *m) {
+  if (p->beat_s == m->beat_s)
+    return;
+  p->beat_s = m->beat_s;
+  timer_set(g, p, TIMER_BEAT, session_beat_ms(g, p));
+}
+
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
 
 void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
@@ -244,7 +252,7 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_HELLO] = on_hello,       [MESSAGE_STATE] = on_state,     [MESSAGE_ASK] = on_ask,
       [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet, [MESSAGE_REFUSED] = on_refused,
       [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,     [MESSAGE_SCHEMA] = on_schema,
-      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,
+      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,         [MESSAGE_BEAT] = on_beat,
   };
   struct message m;
   enum err e = message_read(type, plain, n, &m);

@@ -46,12 +46,19 @@ void send_schema(struct gossip *g, struct peer *p, size_t job) {
 void send_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
     p->is_state_due[i] = true;
-  timer_set(g, p, TIMER_STATE, STATE_EVERY_MS);
+  uint64_t beat_ms = session_beat_ms(g, p);
+  timer_set(g, p, TIMER_STATE, beat_ms > STATE_EVERY_MS ? beat_ms : STATE_EVERY_MS);
+}
+
+void send_beat(struct gossip *g, struct peer *p) {
+  p->is_beat_due = true;
+  timer_set(g, p, TIMER_BEAT, session_beat_ms(g, p));
 }
 
 void send_forget(struct peer *p) {
   outbox_clear(&p->outbox);
   p->serves.n = 0;
+  p->is_beat_due = false;
   memset(p->is_state_due, 0, sizeof p->is_state_due);
   p->flush_wait_ms = FLUSH_MIN_MS;
   timer_clear(p, TIMER_FLUSH);
@@ -113,6 +120,13 @@ static enum err flush_outbox(struct gossip *g, struct peer *p) {
     outbox_drop(&p->outbox);
   }
   return ERR_OK;
+}
+
+static enum err flush_beat(struct gossip *g, struct peer *p) {
+  struct message m = {.type = MESSAGE_BEAT, .beat_s = g->config.beat_s};
+  enum err e = p->is_beat_due ? send_now(g, p, &m) : ERR_OK;
+  p->is_beat_due = p->is_beat_due && e != ERR_OK;
+  return e;
 }
 
 static enum err flush_states(struct gossip *g, struct peer *p) {
@@ -190,6 +204,8 @@ static enum err flush_chunks(struct gossip *g, struct peer *p) {
 
 static enum err flush_all(struct gossip *g, struct peer *p) {
   enum err e = flush_outbox(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = flush_beat(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_states(g, p);
   if (e == ERR_OK && p->info.has_session)

@@ -61,7 +61,8 @@ static void conn_close(struct gossip *g, struct peer *p, uint64_t conn) {
 
 /* The session no longer counts: what waited is forgotten and the agent is told. */
 static void session_down(struct gossip *g, struct peer *p, enum err reason) {
-  static const enum timer timers[] = {TIMER_GREETING, TIMER_REKEY, TIMER_EXPIRE, TIMER_SILENCE, TIMER_STATE};
+  static const enum timer timers[] = {TIMER_GREETING, TIMER_REKEY, TIMER_EXPIRE,
+                                      TIMER_SILENCE,  TIMER_BEAT,  TIMER_STATE};
   bool was_up = p->info.has_session;
   p->info.has_session = false;
   p->is_greeted = false;
@@ -105,8 +106,24 @@ void session_expire(struct gossip *g, struct peer *p) {
   session_end(g, p, ERR_KEY_EXPIRED);
 }
 
+static uint64_t silence_ms(const struct gossip *g, struct peer *p) {
+  uint64_t beats_ms = MAX_BEATS_MISSED * session_beat_ms(g, p);
+  bool is_slow = p->beat_s == 0 || fetch_running(&p->fetches, NULL) != NULL;
+  return is_slow && beats_ms < SILENCE_MS ? SILENCE_MS : beats_ms;
+}
+
+static void session_heard(struct gossip *g, struct peer *p) {
+  p->info.last_heard_ms = node_now(g);
+  timer_set(g, p, TIMER_SILENCE, silence_ms(g, p));
+}
+
 void session_silent(struct gossip *g, struct peer *p) {
-  peer_explain(g, p, ERR_NO_SESSION, "nothing was heard for %d s", SILENCE_MS / 1000);
+  uint64_t quiet_ms = node_now(g) - p->info.last_heard_ms, limit_ms = silence_ms(g, p);
+  if (quiet_ms < limit_ms || p->late_ms > AWAY_MS) {
+    timer_set(g, p, TIMER_SILENCE, quiet_ms < limit_ms ? limit_ms - quiet_ms : AWAY_GRACE_MS);
+    return;
+  }
+  peer_explain(g, p, ERR_NO_SESSION, "nothing was heard for %d s", (int)(limit_ms / 1000));
   session_end(g, p, ERR_TIMED_OUT);
 }
 
@@ -141,7 +158,7 @@ static void session_arm(struct gossip *g, struct peer *p, const struct slot *liv
   if (live->session->ends.is_initiator)
     timer_set(g, p, TIMER_REKEY, SESSION_REKEY_MS);
   timer_set(g, p, TIMER_EXPIRE, SESSION_EXPIRE_MS);
-  timer_set(g, p, TIMER_SILENCE, SILENCE_MS);
+  session_heard(g, p);
   if (p->slots[SLOT_PREVIOUS].session)
     timer_set(g, p, TIMER_PREVIOUS, PREVIOUS_KEEP_MS);
 }
@@ -149,6 +166,7 @@ static void session_arm(struct gossip *g, struct peer *p, const struct slot *liv
 /* A session on a connection that had none: HELLO is its first word, and there is one connection a peer. */
 static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   p->is_greeted = false;
+  p->beat_s = 0;
   timer_set(g, p, TIMER_GREETING, DIAL_PATIENCE_MS);
   timer_clear(p, TIMER_DIAL);
   timer_clear(p, TIMER_DIAL_PATIENCE);
@@ -199,6 +217,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
   p->is_greeted = true;
   p->info.has_session = true;
   p->info.boot_epoch = p->slots[SLOT_LIVE].boot_epoch;
+  send_beat(g, p);
   send_states(g, p);
   if (!was_up)
     g->events.on_session(g->events.context, peer_index(g, p), true, ERR_OK);
@@ -421,12 +440,11 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
       clone_found(g, p);
     return NULL;
   }
-  p->info.last_heard_ms = node_now(g);
   if (s == &p->slots[SLOT_PENDING] || s == &p->slots[SLOT_PENDING_2]) {
     fetches_add_rtt(&p->fetches, node_now(g) - s->begun_ms);
     if (!session_adopt(g, p, s))
       return NULL;
   }
-  timer_set(g, p, TIMER_SILENCE, SILENCE_MS);
+  session_heard(g, p);
   return p;
 }

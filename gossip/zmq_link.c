@@ -21,6 +21,7 @@ enum {
   MAX_LENT = 64,
   CLOSE_LINGER_MS = 200,
   SELF_TEST_MS = 2000,
+  MAX_UNACKNOWLEDGED_BEATS = 3,
   NEVER_MS = 24 * 3600 * 1000,
   SOCKETS_PER_PORT = 4, /* the port, its monitor and the end of it inside libzmq */
   KEPT_BYTES = 8 << 20,
@@ -74,19 +75,15 @@ static int needs_ipv6(const char *address) {
   return strncmp(address, "tcp://", 6) == 0 && strspn(address + 6, "0123456789.:") != strlen(address + 6);
 }
 
-/* The kernel's keep-alive instead of ZMQ_HEARTBEAT_IVL: a ping that is due on a connection which broke while its input was
- * full (an agent that was stopped and goes on) ends the whole process (libzmq 4.3.4, its issue 4364). */
-static void *socket_new(void *context, int type, const char *address) {
+/* Sessions have beats of their own instead of ZMQ_HEARTBEAT_IVL: a ping that is due on a connection which broke while its
+ * input was full (an agent that was stopped and goes on) ends the whole process (libzmq 4.3.4, its issue 4364). */
+static void *socket_new(const struct zmq_link *l, int type, const char *address) {
   const struct option options[] = {
       {ZMQ_LINGER, 0},          /* else closing waits for ever for a peer that is gone */
       {ZMQ_SNDHWM, SOCKET_HWM}, /* high-water marks count messages: 8 of one chunk */
       {ZMQ_RCVHWM, SOCKET_HWM},
       {ZMQ_HANDSHAKE_IVL, 2000}, /* a half-open connection costs a descriptor for 2 s */
-      {ZMQ_TCP_KEEPALIVE, 1},    /* a silent partition is noticed in 4 s */
-      {ZMQ_TCP_KEEPALIVE_IDLE, 1},
-      {ZMQ_TCP_KEEPALIVE_INTVL, 1},
-      {ZMQ_TCP_KEEPALIVE_CNT, 3},
-      {ZMQ_TCP_MAXRT, 4000},
+      {ZMQ_TCP_MAXRT, 1000 * MAX_UNACKNOWLEDGED_BEATS * l->config.beat_s}, /* a link that drops all is noticed */
       {ZMQ_IPV6, needs_ipv6(address)},
   };
   const struct option of_router[] = {
@@ -99,7 +96,7 @@ static void *socket_new(void *context, int type, const char *address) {
       {ZMQ_RECONNECT_IVL, NEVER_MS}, /* redialling is the node's; -1 would drop it too */
   };
   int64_t max_bytes = MAX_FRAME_BYTES; /* memory that somebody without a session can pin */
-  void *s = zmq_socket(context, type);
+  void *s = zmq_socket(l->context, type);
   if (!s)
     return NULL;
   bool is_set = options_set(s, options, sizeof options / sizeof *options) &&
@@ -134,7 +131,7 @@ static bool port_open(struct zmq_link *l, struct port *port, int type, const cha
   char name[32];
   snprintf(name, sizeof name, "%zu", (size_t)(port - l->ports));
   snprintf(port->address, sizeof port->address, "%s", address);
-  port->socket = socket_new(l->context, type, address);
+  port->socket = socket_new(l, type, address);
   port->monitor = port->socket ? monitor_new(l->context, port->socket, name) : NULL;
   return port->monitor != NULL;
 }
@@ -367,8 +364,8 @@ struct self_test {
 };
 
 /* Dials with a fresh client and answers its request; whether it came in. ERR_TIMED_OUT: the gate was never asked. */
-static enum err self_test_enter(struct self_test *t, void *context, bool admits, bool *out_entered) {
-  t->client = socket_new(context, ZMQ_DEALER, t->address);
+static enum err self_test_enter(struct self_test *t, const struct zmq_link *l, bool admits, bool *out_entered) {
+  t->client = socket_new(l, ZMQ_DEALER, t->address);
   if (!t->client || zmq_connect(t->client, t->address) != 0)
     return ERR_IO;
   bool is_asked = false, is_decided = false;
@@ -395,16 +392,16 @@ static enum err self_test_enter(struct self_test *t, void *context, bool admits,
   return is_asked && is_decided ? ERR_OK : ERR_TIMED_OUT;
 }
 
-static enum err self_test_run(struct self_test *t, void *context) {
+static enum err self_test_run(struct self_test *t, const struct zmq_link *l) {
   snprintf(t->address, sizeof t->address, "ipc://@starling-gate-%016llx", (unsigned long long)random_u64());
-  t->server = socket_new(context, ZMQ_ROUTER, t->address);
-  t->monitor = t->server ? monitor_new(context, t->server, "self-test") : NULL;
+  t->server = socket_new(l, ZMQ_ROUTER, t->address);
+  t->monitor = t->server ? monitor_new(l->context, t->server, "self-test") : NULL;
   if (!t->monitor || zmq_bind(t->server, t->address) != 0)
     return ERR_IO;
   bool refused_entered = true, admitted_entered = false;
-  enum err e = self_test_enter(t, context, false, &refused_entered);
+  enum err e = self_test_enter(t, l, false, &refused_entered);
   if (e == ERR_OK)
-    e = self_test_enter(t, context, true, &admitted_entered);
+    e = self_test_enter(t, l, true, &admitted_entered);
   if (e == ERR_OK && (refused_entered || !admitted_entered))
     e = ERR_PERMISSION;
   return e;
@@ -413,7 +410,7 @@ static enum err self_test_run(struct self_test *t, void *context) {
 static enum err gate_open(struct zmq_link *l, char out_why[MAX_REASON_BYTES]) {
   l->zap = zap_open(l->context);
   struct self_test t = {.zap = l->zap};
-  enum err e = t.zap ? self_test_run(&t, l->context) : ERR_IO;
+  enum err e = t.zap ? self_test_run(&t, l) : ERR_IO;
   struct port server = {.socket = t.server, .monitor = t.monitor};
   port_close(&server, 0);
   if (e != ERR_OK)

@@ -18,6 +18,7 @@ struct zmq_link_config {
   const char *const *listen;
   size_t n_listen;
   size_t n_peers; /* that may be dialled */
+  uint8_t beat_s; /* a session sends something so often */
   uint64_t (*now_ms)(void *context);
   void *now_context;
 };

@@ -137,6 +137,7 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
       .n_jobs = a->n_jobs,
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .payload_bound = payload_bound,
+      .beat_s = a->config->metered ? GOSSIP_BEAT_METERED_S : GOSSIP_BEAT_S,
       .now_ms = read_clock,
   };
   memcpy(config.swarm, a->swarm.bytes, sizeof config.swarm);

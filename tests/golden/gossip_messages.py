@@ -55,6 +55,7 @@ MESSAGES = {
     "schema": digest(1) + u16(9) + b"model: x\n" + u16(14) + 'class 1: "ö"\n'.encode(),
     "done": digest(1) + u64(12) + u8(NON_FINITE),
     "bye": u8(STOPPED),
+    "beat": u8(25),
 }
 
 if __name__ == "__main__":

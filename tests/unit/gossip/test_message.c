@@ -104,6 +104,10 @@ static struct message example_bye(void) {
   return (struct message){.type = MESSAGE_BYE, .bye = ERR_STOPPED};
 }
 
+static struct message example_beat(void) {
+  return (struct message){.type = MESSAGE_BEAT, .beat_s = 25};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -120,6 +124,7 @@ static const struct {
     {"schema", example_schema},
     {"done", example_done},
     {"bye", example_bye},
+    {"beat", example_beat},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };

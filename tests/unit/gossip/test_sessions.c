@@ -544,17 +544,123 @@ static unsigned nothing_arrives(struct world *w, struct agent *from, struct agen
   return 0;
 }
 
-START_TEST(a_silent_session_is_dead_after_15_s) {
+/* Nothing gets through from now on: the session still stands after `patient_ms` and is over 1 s (a beat) later. */
+static void assert_noticed(struct world *w, uint64_t patient_ms, uint64_t beat_ms) {
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  unsigned n_down = heard_by(a, b)->n_down;
+  world_run(w, patient_ms);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, n_down);
+  world_run(w, beat_ms + 10);
+  ck_assert_uint_eq(heard_by(a, b)->n_down, n_down + 1);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_TIMED_OUT);
+  ck_assert(!info_of(a, b).has_session);
+}
+
+START_TEST(silence_is_noticed_within_4_s) {
+  struct world *w = pair_new();
+  world_run(w, 10000);
+  w->filter = nothing_arrives;
+  assert_noticed(w, 2990, 1000);
+  w->filter = NULL;
+  world_run(w, 2000);
+  assert_up(&w->agents[0], &w->agents[1]);
+  world_free(w);
+}
+END_TEST
+
+static unsigned no_beat_arrives(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+  (void)w, (void)from, (void)to, (void)n;
+  return frame_type(frame) != MESSAGE_BEAT;
+}
+
+START_TEST(a_peer_without_beats_may_be_silent_for_15_s) {
+  struct world *w = pair_new();
+  agent_kill(&w->agents[1]);
+  w->filter = no_beat_arrives;
+  agent_start(&w->agents[1]);
+  world_run(w, 60000);
+  assert_up(&w->agents[0], &w->agents[1]);
+  ck_assert_uint_eq(heard_by(&w->agents[0], &w->agents[1])->n_down, 1);
+  w->filter = nothing_arrives;
+  assert_noticed(w, 9990, 5000); /* it said its STATE every 5 s */
+  world_free(w);
+}
+END_TEST
+
+static unsigned chunks_are_slow(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+  (void)from, (void)n;
+  return to != &w->agents[0] || frame_type(frame) == MESSAGE_MANIFEST;
+}
+
+START_TEST(while_a_payload_comes_a_frame_may_take_15_s) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  w->filter = nothing_arrives;
-  world_run(w, 14000);
+  world_run(w, 1000);
+  agent_publish(b, 1 << 20, 1);
+  a->fetches = true;
+  w->filter = chunks_are_slow; /* the one on its way keeps all others waiting */
+  gossip_offer(b->node, 0, 0, b->published_bytes);
+  world_run(w, 9000);
   ck_assert_uint_eq(heard_by(a, b)->n_down, 0);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_metered_site_sets_the_pace_for_both) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  b->config.beat_s = GOSSIP_BEAT_METERED_S;
+  world_start(w);
+  world_run(w, 1000);
+  memset(w->n_by_type, 0, sizeof w->n_by_type);
+  world_run(w, 600000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
+  ck_assert_uint_le(w->n_by_type[MESSAGE_BEAT], 2 * 600 / 25 + 2);
+  ck_assert_uint_le(w->n_by_type[MESSAGE_STATE], 2 * 600 / 25 + 2 + 10); /* and one at each renewal of keys */
+  w->filter = nothing_arrives;
+  assert_noticed(w, 74990, 25000);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_healed_black_hole_is_used_within_2_s) {
+  for (uint64_t lasts_ms = 5000; lasts_ms <= 50000; lasts_ms += 150) {
+    struct world *w = pair_new();
+    struct agent *a = &w->agents[0], *b = &w->agents[1];
+    if (lasts_ms % 300 == 0)
+      only_called_by(a, b);
+    world_run(w, 6000);
+    w->is_black = true;
+    world_run(w, lasts_ms);
+    assert_reason(a, b, lasts_ms % 300 == 0 ? ERR_NO_SESSION : ERR_UNREACHABLE, "");
+    w->is_black = false;
+    world_run(w, 1700);
+    assert_up(a, b);
+    world_free(w);
+  }
+}
+END_TEST
+
+/* All but the agent go on. */
+static void stands_still(struct agent *a, uint64_t ms) {
+  struct gossip *node = a->node;
+  a->node = NULL;
+  world_run(a->world, ms);
+  a->node = node;
+}
+
+START_TEST(who_stood_still_hears_what_has_come_first) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  world_run(w, 1000);
+  stands_still(a, 2900);
+  world_run(w, 5000);
+  w->now_ms += 10000; /* the host slept: both have been away, and nothing has come meanwhile */
+  world_run(w, 5000);
+  ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
+  stands_still(a, 10000);
+  ck_assert_int_eq(heard_by(b, a)->down, ERR_TIMED_OUT);
   world_run(w, 2000);
-  ck_assert_int_eq(heard_by(a, b)->down, ERR_TIMED_OUT);
-  ck_assert_uint_eq(heard_by(a, b)->n_down, 1);
-  w->filter = NULL;
-  world_run(w, 6000);
   assert_up(a, b);
   world_free(w);
 }
@@ -643,7 +749,9 @@ int main(void) {
                    a_frame_counts_on_its_own_connection_only, forged_frames_end_the_session_after_three,
                    handshakes_of_one_address_are_limited, a_restarted_peer_is_a_new_session,
                    after_a_power_cut_the_old_session_does_not_stand_in_the_way, two_agents_with_one_key_are_noticed,
-                   a_silent_session_is_dead_after_15_s, a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye,
-                   who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
-                   state_is_repeated_and_sent_at_a_change);
+                   silence_is_noticed_within_4_s, a_peer_without_beats_may_be_silent_for_15_s,
+                   while_a_payload_comes_a_frame_may_take_15_s, a_metered_site_sets_the_pace_for_both,
+                   a_healed_black_hole_is_used_within_2_s, who_stood_still_hears_what_has_come_first,
+                   a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_is_kicked_learns_why_and_may_return,
+                   a_raised_boot_epoch_renews_the_sessions, state_is_repeated_and_sent_at_a_change);
 }

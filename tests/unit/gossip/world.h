@@ -77,6 +77,7 @@ struct world {
   uint64_t now_ms;
   uint64_t latency_ms;
   bool is_real, is_cut; /* cut: nobody can dial */
+  bool is_black;        /* nothing arrives, and whoever dials hears nothing */
   struct wire wires[MAX_WIRES];
   size_t n_wires;
   struct transit transit[MAX_TRANSIT];
@@ -270,6 +271,8 @@ static inline void wire_close(struct world *w, struct wire *wire, const struct a
   if (!wire || !wire->is_open)
     return;
   wire->is_open = false;
+  if (w->is_black)
+    return;
   if (wire->from != by)
     transit_put(w, (struct transit){.to = wire->from, .conn = wire->peer, .what = TRANSIT_DIAL, .event = DIAL_LOST});
   uint64_t conn = CONN_ACCEPTED | (uint64_t)(wire - w->wires);
@@ -311,6 +314,8 @@ static inline enum err memory_frame_send(void *context, uint64_t conn) {
   if (w->full_after && frames_to(w, to) >= w->full_after)
     return ERR_BUSY;
   w->n_by_type[frame_type(w->outgoing)]++;
+  if (w->is_black)
+    return ERR_OK;
   unsigned times = w->filter ? w->filter(w, a, to, w->outgoing, w->n_outgoing) : 1;
   while (times-- > 0)
     transit_frame(w, to, conn_there, w->outgoing, w->n_outgoing);
@@ -324,6 +329,8 @@ static inline void memory_dial(void *context, size_t peer, const char *address) 
   for (size_t i = 0; i < w->n_agents; i++)
     if (strcmp(w->agents[i].listen, address) == 0 && w->agents[i].node && !w->is_cut)
       to = &w->agents[i];
+  if (w->is_black)
+    return;
   enum dial_event event = to ? DIAL_CONNECTED : DIAL_FAILED;
   if (to) {
     ck_assert_uint_lt(w->n_wires, MAX_WIRES);
