@@ -36,6 +36,10 @@ static enum err newest_sequence(struct store *s, uint64_t job, enum statement wh
   return e;
 }
 
+enum err room_last_published(struct store *s, uint64_t job, uint64_t *out_sequence) {
+  return newest_sequence(s, job, SQL_LAST_PUBLISHED, out_sequence);
+}
+
 /* The label comes after the last commitment, and where its outcome asks for that, a publication waits to be merged. */
 static enum err commitment_follows(struct store *s, uint64_t job, const struct store_commitment *c,
                                    uint64_t *out_sequence) {
@@ -46,7 +50,7 @@ static enum err commitment_follows(struct store *s, uint64_t job, const struct s
   if (label_compare(c->label, committed) <= 0)
     return ERR_RANGE;
   uint64_t closed = 0;
-  e = newest_sequence(s, job, SQL_LAST_PUBLISHED, out_sequence);
+  e = room_last_published(s, job, out_sequence);
   if (e != ERR_OK || c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED)
     return e;
   e = newest_sequence(s, job, SQL_LAST_CLOSED, &closed);
@@ -62,29 +66,40 @@ static enum err newest_half(struct store *s, uint64_t job, struct digest *out_ha
   return query_end(&q);
 }
 
-static void bind_evaluation(struct query *q, bool has, double loss, double headline, double macro_f1) {
-  const double values[] = {loss, headline, macro_f1};
-  for (size_t i = 0; i < 3; i++) {
+static void bind_figures(struct query *q, bool has, const double *figures, size_t n) {
+  for (size_t i = 0; i < n; i++) {
     if (has)
-      bind_f64(q, values[i]);
+      bind_f64(q, figures[i]);
     else
       bind_null(q);
   }
 }
 
+/* The files that a commitment names; zeros: none. */
+struct commitment_files {
+  struct digest model, half, shadow;
+};
+
+static void bind_metrics(struct query *q, const struct store_metrics *m) {
+  bind_figures(q, m->has_local,
+               (const double[]){m->local_loss, m->local_headline, m->local_macro_f1, m->local_balanced}, 4);
+  bind_figures(q, m->has_global,
+               (const double[]){m->global_loss, m->global_headline, m->global_macro_f1, m->global_balanced}, 4);
+  bind_figures(q, m->has_validation, (const double[]){m->validation_loss, m->validation_headline}, 2);
+}
+
 static enum err commitment_add(struct store *s, uint64_t job, const struct store_commitment *c, uint64_t sequence,
-                               const struct digest *model, const struct digest *half) {
-  const struct store_metrics *m = &c->metrics;
+                               const struct commitment_files *files) {
   struct query q = query_begin(&s->database, SQL_COMMITMENT_ADD);
   bind_u64(&q, job);
-  bind_u64(&q, c->label.round);
-  bind_u64(&q, c->label.sub);
+  bind_label(&q, c->label);
   bind_u64(&q, sequence);
   bind_text(&q, outcome_name(c->outcome));
-  bind_digest(&q, model);
-  bind_digest(&q, half);
-  bind_evaluation(&q, m->has_local, m->local_loss, m->local_headline, m->local_macro_f1);
-  bind_evaluation(&q, m->has_global, m->global_loss, m->global_headline, m->global_macro_f1);
+  bind_digest(&q, &files->model);
+  bind_digest(&q, &files->half);
+  bind_digest(&q, &files->shadow);
+  bind_figures(&q, c->shadow != NULL, (const double[]){c->shadow_headline, c->shadow_seconds}, 2);
+  bind_metrics(&q, &c->metrics);
   bind_f64(&q, c->seconds);
   bind_u64(&q, c->sent_bytes);
   bind_u64(&q, c->received_bytes);
@@ -127,8 +142,8 @@ static enum err position_raise(struct store *s, uint64_t job, const struct store
 }
 
 static enum err commitment_rows(struct store *s, uint64_t job, const struct store_commitment *c, uint64_t sequence,
-                                const struct digest *model, const struct digest *half) {
-  enum err e = commitment_add(s, job, c, sequence, model, half);
+                                const struct commitment_files *files) {
+  enum err e = commitment_add(s, job, c, sequence, files);
   for (size_t i = 0; e == ERR_OK && i < c->n_contributions; i++) {
     e = contribution_add(s, job, c->label, &c->contributions[i]);
     if (e == ERR_OK)
@@ -137,9 +152,21 @@ static enum err commitment_rows(struct store *s, uint64_t job, const struct stor
   return e;
 }
 
+static enum err commitment_files_put(struct store *s, uint64_t job, const struct store_commitment *c,
+                                     struct commitment_files *out_files) {
+  *out_files = (struct commitment_files){0};
+  enum err e = files_put(&s->files, c->model, c->n_model, &out_files->model);
+  if (e == ERR_OK && c->shadow != NULL)
+    e = files_put(&s->files, c->shadow, c->n_shadow, &out_files->shadow);
+  if (e == ERR_OK)
+    e = c->own_half != NULL ? files_put(&s->files, c->own_half, c->n_own_half, &out_files->half)
+                            : newest_half(s, job, &out_files->half);
+  return e == ERR_OK ? files_sync(&s->files) : e;
+}
+
 static enum err commit_body(struct store *s, const void *argument) {
   const struct store_commitment *c = argument;
-  struct digest model, half;
+  struct commitment_files files;
   uint64_t job, sequence;
   bool is_there;
   enum err e;
@@ -147,19 +174,14 @@ static enum err commit_body(struct store *s, const void *argument) {
     return e;
   if (is_there)
     return ERR_OK;
-  if ((e = commitment_follows(s, job, c, &sequence)) != ERR_OK)
-    return e;
-  if ((e = files_put(&s->files, c->model, c->n_model, &model)) != ERR_OK)
-    return e;
-  e = c->own_half != NULL ? files_put(&s->files, c->own_half, c->n_own_half, &half) : newest_half(s, job, &half);
-  if (e != ERR_OK || (e = files_sync(&s->files)) != ERR_OK)
-    return e;
-  if ((e = commitment_rows(s, job, c, sequence, &model, &half)) != ERR_OK)
+  if ((e = commitment_follows(s, job, c, &sequence)) != ERR_OK ||
+      (e = commitment_files_put(s, job, c, &files)) != ERR_OK ||
+      (e = commitment_rows(s, job, c, sequence, &files)) != ERR_OK)
     return e;
   return room_keep_newest(s, job);
 }
 
 enum err store_commit(struct store *s, const struct store_commitment *c) {
-  MUST(c->model != NULL);
+  MUST(c->model != NULL && c->outcome != ROUND_ROLLED_BACK);
   return label_is_valid(c->label) ? room_transaction(s, commit_body, c) : ERR_RANGE;
 }

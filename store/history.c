@@ -16,15 +16,23 @@ static enum err reason_find(const char *name, enum err *out_reason) {
   return ERR_CORRUPT;
 }
 
-static bool evaluation_read(struct query *q, double *out_loss, double *out_headline, double *out_macro_f1) {
-  double values[3];
-  for (size_t i = 0; i < 3; i++)
-    values[i] = column_f64(q);
-  bool has = values[0] == values[0]; /* not NULL */
-  *out_loss = has ? values[0] : 0;
-  *out_headline = has ? values[1] : 0;
-  *out_macro_f1 = has ? values[2] : 0;
+/* Not there without a loss, which is the first; the others are then zeros. */
+static bool figures_read(struct query *q, double *const *out_figures, size_t n) {
+  bool has = false;
+  for (size_t i = 0; i < n; i++) {
+    double v = column_f64(q);
+    has = i == 0 ? v == v : has; /* not NULL */
+    *out_figures[i] = has ? v : 0;
+  }
   return has;
+}
+
+static void metrics_read(struct query *q, struct store_metrics *m) {
+  m->has_local =
+      figures_read(q, (double *const[]){&m->local_loss, &m->local_headline, &m->local_macro_f1, &m->local_balanced}, 4);
+  m->has_global = figures_read(
+      q, (double *const[]){&m->global_loss, &m->global_headline, &m->global_macro_f1, &m->global_balanced}, 4);
+  m->has_validation = figures_read(q, (double *const[]){&m->validation_loss, &m->validation_headline}, 2);
 }
 
 /* The columns of ROUND_COLUMNS in order. */
@@ -39,9 +47,10 @@ static enum err round_read(struct query *q, struct store_round *out_round) {
   r.sent_bytes = column_u64(q);
   r.received_bytes = column_u64(q);
   (void)column_digest(q, &r.model);
-  r.metrics.has_local = evaluation_read(q, &r.metrics.local_loss, &r.metrics.local_headline, &r.metrics.local_macro_f1);
-  r.metrics.has_global =
-      evaluation_read(q, &r.metrics.global_loss, &r.metrics.global_headline, &r.metrics.global_macro_f1);
+  metrics_read(q, &r.metrics);
+  (void)column_digest(q, &r.shadow);
+  r.shadow_headline = column_f64(q);
+  r.shadow_seconds = column_f64(q);
   r.interrupted = column_u64(q) != 0;
   r.train_loss = column_f64(q);
   r.train_seconds = column_f64(q);
@@ -97,17 +106,13 @@ static enum err contribution_read(struct query *q, struct store_contribution *ou
   return e;
 }
 
-enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
-                             struct store_contribution *out_rows, size_t capacity, size_t *out_n) {
-  uint64_t id;
+static enum err contributions_read(struct store *s, uint64_t job, struct round_label label,
+                                   struct store_contribution *out_rows, size_t capacity, size_t *out_n) {
   size_t n = 0;
-  enum err e = room_job_find(s, job, &id);
-  if (e != ERR_OK)
-    return e;
+  enum err e = ERR_OK;
   struct query q = query_begin(&s->database, SQL_CONTRIBUTIONS);
-  bind_u64(&q, id);
-  bind_u64(&q, label.round);
-  bind_u64(&q, label.sub);
+  bind_u64(&q, job);
+  bind_label(&q, label);
   bind_u64(&q, capacity);
   while (e == ERR_OK && n < capacity && query_next(&q))
     e = contribution_read(&q, &out_rows[n++]);
@@ -116,6 +121,33 @@ enum err store_contributions(struct store *s, const struct digest *job, struct r
     e = end;
   if (e == ERR_OK)
     *out_n = n;
+  return e;
+}
+
+enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
+                             struct store_contribution *out_rows, size_t capacity, size_t *out_n) {
+  uint64_t id;
+  enum err e = room_job_find(s, job, &id);
+  return e == ERR_OK ? contributions_read(s, id, label, out_rows, capacity, out_n) : e;
+}
+
+enum err store_round_find(struct store *s, const struct digest *job, struct round_label label,
+                          struct store_round *out_round, struct store_contribution *out_peers, size_t capacity,
+                          size_t *out_n_peers) {
+  uint64_t id;
+  enum err e = room_job_find(s, job, &id);
+  if (e != ERR_OK)
+    return e;
+  struct query q = query_begin(&s->database, SQL_ROUND_ONE);
+  bind_u64(&q, id);
+  bind_label(&q, label);
+  struct store_round round = {0};
+  e = query_next(&q) ? round_read(&q, &round) : ERR_NOT_FOUND;
+  enum err end = query_end(&q);
+  if (end != ERR_OK || e != ERR_OK)
+    return end != ERR_OK ? end : e;
+  if ((e = contributions_read(s, id, label, out_peers, capacity, out_n_peers)) == ERR_OK)
+    *out_round = round;
   return e;
 }
 

@@ -10,13 +10,18 @@
 
 enum { APPLICATION_ID = 0x53746172 }; /* "Star" */
 
-/* schema.sql, byte by byte, with a final NUL */
+/* The SQL files, byte by byte, with a final NUL */
 static const char schema_text[] = {
 #include "store/schema_sql.inc"
 };
 
-/* Version 1 is the first: there is nothing to lead from yet. */
-const struct schema schema_newest = {.create = schema_text, .steps = NULL, .n_steps = 0};
+static const char step_1_to_2[] = {
+#include "store/step_1_to_2_sql.inc"
+};
+
+static const char *const steps[] = {step_1_to_2};
+
+const struct schema schema_newest = {.create = schema_text, .steps = steps, .n_steps = sizeof steps / sizeof *steps};
 
 struct version {
   sqlite3_int64 number, application, n_objects;

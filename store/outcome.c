@@ -7,7 +7,7 @@
 static const char *const names[] = {
     [ROUND_MERGED] = "merged",   [ROUND_SHORT] = "short",
     [ROUND_JUMPED] = "jumped",   [ROUND_MERGE_REFUSED] = "merge-refused",
-    [ROUND_ADOPTED] = "adopted",
+    [ROUND_ADOPTED] = "adopted", [ROUND_ROLLED_BACK] = "rolled-back",
 };
 
 enum { N_OUTCOMES = sizeof names / sizeof *names };

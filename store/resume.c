@@ -102,6 +102,7 @@ static enum err resume_committed(struct store *s, const struct snapshot *at, str
   if (query_next(&q)) {
     resume->committed.round = column_u64(&q);
     resume->committed.sub = (uint32_t)column_u64(&q);
+    (void)column_digest(&q, &resume->shadow);
   }
   return query_end(&q);
 }

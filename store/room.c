@@ -46,12 +46,20 @@ static enum err keep_newest(struct store *s, enum statement which, uint64_t job,
   return query_run(&q);
 }
 
+enum err room_keep_models(struct store *s, uint64_t job) {
+  struct query q = query_begin(&s->database, SQL_MODELS_KEEP);
+  bind_u64(&q, job);
+  bind_u64(&q, s->keep_last);
+  bind_u64(&q, s->keep_best);
+  return query_run(&q);
+}
+
 enum err room_keep_newest(struct store *s, uint64_t job) {
   enum err e = keep_newest(s, SQL_PAYLOADS_KEEP, job, KEEP_PAYLOADS);
   if (e == ERR_OK)
     e = keep_newest(s, SQL_HALVES_KEEP, job, s->keep_last);
   if (e == ERR_OK)
-    e = keep_newest(s, SQL_MODELS_KEEP, job, s->keep_last);
+    e = room_keep_models(s, job);
   return e;
 }
 
@@ -65,13 +73,21 @@ bool label_is_valid(struct round_label label) {
   return label.round <= INT64_MAX;
 }
 
+struct round_label column_label(struct query *q) {
+  uint64_t round = column_u64(q);
+  return (struct round_label){.round = round, .sub = (uint32_t)column_u64(q)};
+}
+
+void bind_label(struct query *q, struct round_label label) {
+  bind_u64(q, label.round);
+  bind_u64(q, label.sub);
+}
+
 enum err room_last_committed(struct store *s, uint64_t job, struct round_label *out_label) {
   struct query q = query_begin(&s->database, SQL_LAST_COMMITTED);
   bind_u64(&q, job);
   *out_label = (struct round_label){0};
-  if (query_next(&q)) {
-    out_label->round = column_u64(&q);
-    out_label->sub = (uint32_t)column_u64(&q);
-  }
+  if (query_next(&q))
+    *out_label = column_label(&q);
   return query_end(&q);
 }

@@ -12,7 +12,7 @@ struct store {
   struct files files;
   int state_fd, lock_fd; /* −1: not open */
   uint64_t epoch;
-  uint32_t keep_last;
+  uint32_t keep_last, keep_best;
   bool read_only;
   bool poisoned; /* a sync or commit failed: what the disk holds is not known, nothing is written any more */
 };
@@ -32,6 +32,16 @@ MUST_USE enum err room_event_add(struct store *s, int64_t at_unix_s, const char 
 
 /* Inside a transaction: lets go of payloads and snapshots beyond those that are kept. */
 MUST_USE enum err room_keep_newest(struct store *s, uint64_t job);
+
+/* The part of it that concerns models: what a commitment, an unpinning and another serving pointer run. */
+MUST_USE enum err room_keep_models(struct store *s, uint64_t job);
+
+/* The newest publication's sequence, 0 without one. */
+MUST_USE enum err room_last_published(struct store *s, uint64_t job, uint64_t *out_sequence);
+
+/* Two parameters, two columns. */
+void bind_label(struct query *q, struct round_label label);
+struct round_label column_label(struct query *q);
 
 /* < 0, 0, > 0 as a is before, equal to, after b. */
 int label_compare(struct round_label a, struct round_label b);

@@ -1,5 +1,5 @@
--- The whole database, version 1. A new database is made from this file; an older one is brought up by the steps in
--- migration.c, whose number + 1 is the version. Unsigned 64-bit numbers are kept as the integer with the same bits.
+-- The whole database, version 2. A new database is made from this file; an older one is brought up by the steps in
+-- migration.c, whose number + 1 is the version, and holds the same text afterwards. Unsigned 64-bit numbers are kept as the integer with the same bits.
 
 -- Exactly one row: whose database this is, and the boot epoch of its present or last run.
 CREATE TABLE agent (
@@ -40,33 +40,42 @@ CREATE INDEX publication_payload ON publication (job, sequence, payload) WHERE p
 CREATE INDEX publication_manifest ON publication (job, sequence) WHERE manifest IS NOT NULL;
 CREATE INDEX publication_half ON publication (job, sequence, half) WHERE half IS NOT NULL;
 
--- What this agent learnt, one row a label. model and half are cleared when the snapshot is no longer kept. sequence is
--- the newest publication's at that time (0: none): the one that it merges, unless it jumped or adopted. Their labels
--- differ where too few peers contributed: what was published as 419 is committed as 418+1.
+-- What this agent learnt, one row a label. model, half and shadow are cleared when the snapshot is no longer kept.
+-- sequence is the newest publication's at that time (0: none): the one that it merges, unless it jumped, adopted or was
+-- rolled back. Their labels differ where too few peers contributed: what was published as 419 is committed as 418+1.
 CREATE TABLE commitment (
-  job                INTEGER NOT NULL REFERENCES job (id),
-  round              INTEGER NOT NULL,
-  sub                INTEGER NOT NULL,
-  sequence           INTEGER NOT NULL,
-  outcome            TEXT    NOT NULL CHECK (outcome IN ('merged', 'short', 'jumped', 'merge-refused', 'adopted')),
-  model              BLOB    CHECK (length(model) = 32), -- file: the merged model
-  half               BLOB    CHECK (length(half) = 32),  -- file: what merging does not change
-  local_loss         REAL,                               -- NULL: not measured
-  local_headline     REAL,
-  local_macro_f1     REAL,
-  global_loss        REAL,
-  global_headline    REAL,
-  global_macro_f1    REAL,
-  seconds            REAL,
-  sent_bytes         INTEGER NOT NULL,
-  received_bytes     INTEGER NOT NULL,
-  committed_unix_s   INTEGER NOT NULL DEFAULT (unixepoch()),
+  job                 INTEGER NOT NULL REFERENCES job (id),
+  round               INTEGER NOT NULL,
+  sub                 INTEGER NOT NULL,
+  sequence            INTEGER NOT NULL,
+  outcome             TEXT    NOT NULL CHECK (outcome IN ('merged', 'short', 'jumped', 'merge-refused', 'adopted',
+                                                          'rolled-back')),
+  model               BLOB    CHECK (length(model) = 32),  -- file: the merged model
+  half                BLOB    CHECK (length(half) = 32),   -- file: what merging does not change
+  shadow              BLOB    CHECK (length(shadow) = 32), -- file: the model that is trained alone; NULL: none
+  shadow_headline     REAL,
+  shadow_seconds      REAL,
+  local_loss          REAL, -- NULL: not measured
+  local_headline      REAL,
+  local_macro_f1      REAL,
+  local_balanced      REAL, -- balanced accuracy
+  global_loss         REAL,
+  global_headline     REAL,
+  global_macro_f1     REAL,
+  global_balanced     REAL,
+  validation_loss     REAL,
+  validation_headline REAL,
+  seconds             REAL,
+  sent_bytes          INTEGER NOT NULL,
+  received_bytes      INTEGER NOT NULL,
+  committed_unix_s    INTEGER NOT NULL DEFAULT (unixepoch()),
   PRIMARY KEY (job, round, sub)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX commitment_sequence ON commitment (job, sequence);
 CREATE INDEX commitment_model ON commitment (job, round, sub, model) WHERE model IS NOT NULL;
 CREATE INDEX commitment_half ON commitment (job, round, sub, half) WHERE half IS NOT NULL;
+CREATE INDEX commitment_shadow ON commitment (job, round, sub, shadow) WHERE shadow IS NOT NULL;
 
 -- Who took part in a commitment, and why the others did not.
 CREATE TABLE contribution (
@@ -96,6 +105,52 @@ CREATE TABLE position (
   PRIMARY KEY (job, origin)
 ) STRICT, WITHOUT ROWID;
 
+-- Where a commitment is a roll-back: to which model, and why.
+CREATE TABLE roll_back (
+  job       INTEGER NOT NULL,
+  round     INTEGER NOT NULL,
+  sub       INTEGER NOT NULL,
+  to_round  INTEGER NOT NULL,
+  to_sub    INTEGER NOT NULL,
+  note      TEXT    NOT NULL,
+  at_unix_s INTEGER NOT NULL,
+  PRIMARY KEY (job, round, sub),
+  FOREIGN KEY (job, round, sub) REFERENCES commitment (job, round, sub) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- Models that are kept until they are unpinned.
+CREATE TABLE pin (
+  job       INTEGER NOT NULL,
+  round     INTEGER NOT NULL,
+  sub       INTEGER NOT NULL,
+  note      TEXT    NOT NULL,
+  at_unix_s INTEGER NOT NULL,
+  PRIMARY KEY (job, round, sub),
+  FOREIGN KEY (job, round, sub) REFERENCES commitment (job, round, sub) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- Which model is served, where that was said by a command; without a row the configuration says it. The label is the
+-- served model's when the mode is 'pinned', zeros otherwise.
+CREATE TABLE serving (
+  job       INTEGER PRIMARY KEY REFERENCES job (id),
+  mode      TEXT    NOT NULL CHECK (mode IN ('best', 'latest', 'pinned')),
+  round     INTEGER NOT NULL,
+  sub       INTEGER NOT NULL,
+  at_unix_s INTEGER NOT NULL
+) STRICT;
+
+-- Signed job files, by the digest of their canonical form.
+CREATE TABLE job_file (
+  digest    BLOB    PRIMARY KEY CHECK (length(digest) = 32),
+  name      TEXT    NOT NULL,
+  version   INTEGER NOT NULL,
+  proposer  BLOB    NOT NULL CHECK (length(proposer) = 32),
+  signature BLOB    NOT NULL CHECK (length(signature) = 64),
+  text      TEXT    NOT NULL,
+  state     TEXT    NOT NULL CHECK (state IN ('proposed', 'accepted', 'stopped')),
+  at_unix_s INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- A ring: the newest 10 000.
 CREATE TABLE event (
   id        INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -113,11 +168,13 @@ CREATE VIEW named_file (name) AS
   UNION ALL
   SELECT model FROM commitment WHERE model IS NOT NULL
   UNION ALL
-  SELECT half FROM commitment WHERE half IS NOT NULL;
+  SELECT half FROM commitment WHERE half IS NOT NULL
+  UNION ALL
+  SELECT shadow FROM commitment WHERE shadow IS NOT NULL;
 
 -- The publication that each commitment merges.
 CREATE VIEW merge (job, round, sub, sequence) AS
-  SELECT job, round, sub, sequence FROM commitment WHERE outcome NOT IN ('jumped', 'adopted');
+  SELECT job, round, sub, sequence FROM commitment WHERE outcome NOT IN ('jumped', 'adopted', 'rolled-back');
 
 -- Where an agent could start from: after a commitment, or gathering with a stored half-step. Newer is what has the higher
 -- (sequence, committed, round, sub).
@@ -127,3 +184,12 @@ CREATE VIEW snapshot (job, round, sub, committed, sequence, half, model, payload
   UNION ALL
   SELECT job, round, sub, 0, sequence, half, NULL, payload
     FROM publication INDEXED BY publication_half WHERE half IS NOT NULL;
+
+-- How well a kept model and the two before it did on the validation split: their mean; NULL with fewer than three figures.
+CREATE VIEW standing (job, round, sub, mean) AS
+  SELECT job, round, sub,
+         (SELECT iif(count(headline) = 3, avg(headline), NULL)
+            FROM (SELECT b.validation_headline AS headline FROM commitment b
+                   WHERE b.job = c.job AND (b.round, b.sub) <= (c.round, c.sub)
+                   ORDER BY b.round DESC, b.sub DESC LIMIT 3))
+    FROM commitment c INDEXED BY commitment_model WHERE model IS NOT NULL;

@@ -31,7 +31,8 @@ struct store_config {
   const char *state_dir; /* created 0700 when missing */
   uint8_t identity[32];  /* public key; a database of another identity is ERR_FOREIGN */
   const struct digest_fn *digest;
-  uint32_t keep_last; /* committed snapshots kept, ≥ 1 */
+  uint32_t keep_last; /* newest committed snapshots kept, ≥ 1 */
+  uint32_t keep_best; /* … and the best ones on the validation split: struct store_model says how they are ordered */
   uint32_t random;    /* lower half of the new boot epoch: the store has no randomness of its own */
 };
 
@@ -101,7 +102,14 @@ struct store_publication {
  * epoch not the present one, or x̂ not inside the half. */
 MUST_USE enum err store_publish(struct store *s, const struct store_publication *p);
 
-enum round_outcome { ROUND_MERGED, ROUND_SHORT, ROUND_JUMPED, ROUND_MERGE_REFUSED, ROUND_ADOPTED };
+enum round_outcome {
+  ROUND_MERGED,
+  ROUND_SHORT,
+  ROUND_JUMPED,
+  ROUND_MERGE_REFUSED,
+  ROUND_ADOPTED,
+  ROUND_ROLLED_BACK /* written by store_roll_back alone */
+};
 
 /* One row a peer a round: took part or why not. */
 struct store_contribution {
@@ -116,12 +124,14 @@ struct store_contribution {
   int64_t arrival_ms;            /* after our own payload was durable; −1 = did not arrive */
 };
 
+/* Of the merged model on this site's test split, on the common test set, on this site's validation split. */
 struct store_metrics {
-  bool has_local, has_validation, has_global;
-  double local_loss, local_headline; /* accuracy or R² */
-  double validation_loss, validation_headline;
+  bool has_local, has_global, has_validation;
+  double local_loss, local_headline; /* headline: accuracy, R² or AUC */
   double global_loss, global_headline;
+  double validation_loss, validation_headline;
   double local_macro_f1, global_macro_f1;
+  double local_balanced, global_balanced; /* balanced accuracy */
 };
 
 struct store_commitment {
@@ -132,6 +142,10 @@ struct store_commitment {
   size_t n_model;
   const uint8_t *own_half; /* whole snapshot of a jump or adoption; NULL refers to the newest half for what merging … */
   size_t n_own_half;       /* … does not change */
+  const uint8_t *shadow;   /* the model that is trained alone; NULL: none */
+  size_t n_shadow;
+  double shadow_headline; /* on this site's test split */
+  double shadow_seconds;  /* that its training took */
   struct store_metrics metrics;
   const struct store_contribution *contributions;
   size_t n_contributions;
@@ -139,7 +153,8 @@ struct store_commitment {
   double seconds;                      /* the round, from the start of training */
 };
 
-/* Merges the newest publication, unless jumped or adopted. The label comes after the last committed one; it need not be the
+/* Lets go of the models that no rule keeps: kept are the newest, the best, the pinned, the one that is served as pinned.
+ * Merges the newest publication, unless jumped or adopted. The label comes after the last committed one; it need not be the
  * publication's (419 becomes 418+1 where too few peers contributed). ERR_NOT_FOUND when none waits. The same label again
  * with the same model changes nothing; with another it is ERR_EXISTS; before the last committed one it is ERR_RANGE. */
 MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c);
@@ -157,6 +172,7 @@ struct store_resume {
   uint64_t sequence_epoch;      /* its boot epoch */
   struct digest chain;          /* c(sequence) of the newest payload; zeros: none, or forgotten: start a new chain */
   struct digest half, model;    /* files to load, zeros when none; no model with RESUME_PUBLISHED */
+  struct digest shadow;         /* of the newest commitment, zeros when none; not checked here */
   bool fell_back;               /* the newest snapshot was damaged, an older one is used: start a new chain */
 };
 
@@ -191,6 +207,22 @@ MUST_USE enum err store_position(struct store *s, const struct digest *job, cons
 
 /* ---- events ------------------------------------------------------------------------------------------------------- */
 
+enum { STORE_EVENT_TEXT_BYTES = 512 };
+
+struct store_event_row {
+  uint64_t id; /* rises by one from row to row, never used twice: where a reader goes on */
+  int64_t at_unix_s;
+  char name[MAX_NAME_BYTES], peer[MAX_NAME_BYTES];
+  char text[STORE_EVENT_TEXT_BYTES]; /* cut where it is longer */
+};
+
+/* Events after an id (0: from the oldest that is kept) in order. Either handle. */
+MUST_USE enum err store_events(struct store *s, uint64_t after_id, struct store_event_row *out_rows, size_t capacity,
+                               size_t *out_n);
+
+/* The newest id, 0 when there was none yet: store_events after it gives what happens from now on. Either handle. */
+MUST_USE enum err store_event_last(struct store *s, uint64_t *out_id);
+
 /* Kept as a ring of the last 10 000. `name` is stable (WORDS-WITH-DASHES), `text` a sentence. */
 MUST_USE enum err store_event(struct store *s, int64_t at_unix_s, const char *name, const char *peer, const char *text);
 
@@ -209,7 +241,9 @@ struct store_round {
   struct store_metrics metrics;
   uint32_t n_merged, n_expected;
   uint64_t sent_bytes, received_bytes;
-  struct digest model;
+  struct digest model;  /* file, zeros: no longer kept */
+  struct digest shadow; /* file, zeros: none, or no longer kept */
+  double shadow_headline, shadow_seconds;
   uint64_t sequence;
 };
 
@@ -217,11 +251,111 @@ struct store_round {
 MUST_USE enum err store_rounds(struct store *s, const struct digest *job, uint64_t from_round,
                                struct store_round *out_rounds, size_t capacity, size_t *out_n);
 
+/* The round of a label and who took part in it, in key order (out_peers may be NULL with capacity 0). ERR_NOT_FOUND. */
+MUST_USE enum err store_round_find(struct store *s, const struct digest *job, struct round_label label,
+                                   struct store_round *out_round, struct store_contribution *out_peers, size_t capacity,
+                                   size_t *out_n_peers);
+
 /* All rows of one label, in key order. */
 MUST_USE enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
                                       struct store_contribution *out_rows, size_t capacity, size_t *out_n);
 
 /* Jobs with at least one row, so that the CLI can name the only one. */
 MUST_USE enum err store_jobs(struct store *s, struct digest *out_jobs, size_t capacity, size_t *out_n);
+
+/* ---- models that are kept, served, taken back ---------------------------------------------------------------------
+ * A *model* here is a commitment whose snapshot is still kept. Changing calls need the writing handle, say whether they
+ * changed anything, and change nothing when it is so already. */
+
+enum { STORE_NOTE_BYTES = 161 /* a note of people, with the final NUL; longer is ERR_LIMIT */ };
+
+struct store_model {
+  struct round_label label;
+  double
+      mean; /* of the validation headline over this and the two commitments before it: the higher the better; NaN where
+                  one of the three was not measured, such a model is never among the best */
+  bool pinned;
+  int64_t pinned_unix_s;
+  char note[STORE_NOTE_BYTES];
+};
+
+/* Newest first. */
+MUST_USE enum err store_models(struct store *s, const struct digest *job, struct store_model *out_models,
+                               size_t capacity, size_t *out_n);
+
+enum { STORE_MAX_PINS = 256 };
+
+/* ERR_NOT_FOUND: no such model is kept. ERR_LIMIT: STORE_MAX_PINS are pinned. Unpinning lets go of the model at once where no
+ * other rule keeps it, and is nothing to do for one that is not pinned. */
+MUST_USE enum err store_pin(struct store *s, const struct digest *job, struct round_label label, const char *note,
+                            int64_t at_unix_s, bool *out_changed);
+MUST_USE enum err store_unpin(struct store *s, const struct digest *job, struct round_label label, bool *out_changed);
+
+enum serving_mode { SERVE_BEST, SERVE_LATEST, SERVE_PINNED };
+
+/* "best", "latest", "pinned". */
+const char *serving_mode_name(enum serving_mode mode);
+MUST_USE enum err serving_mode_find(const char *name, enum serving_mode *out_mode);
+
+/* From now on this mode, whatever the configuration says; with SERVE_PINNED this model (ERR_NOT_FOUND when it is not
+ * kept), which is then kept. */
+MUST_USE enum err store_serve(struct store *s, const struct digest *job, enum serving_mode mode,
+                              struct round_label label, int64_t at_unix_s, bool *out_changed);
+
+struct store_serving {
+  enum serving_mode asked; /* by the last store_serve, else by the configuration */
+  bool by_command;         /* the former */
+  enum serving_mode mode;  /* LATEST where best has no model with three figures, or nothing is pinned */
+  struct round_label label;
+};
+
+/* What is served now. SERVE_PINNED of the configuration is the newest pinned model. ERR_NOT_FOUND without any model. */
+MUST_USE enum err store_serving(struct store *s, const struct digest *job, enum serving_mode configured,
+                                struct store_serving *out_serving);
+
+struct store_roll_back {
+  struct round_label label; /* of the commitment that it made */
+  struct round_label to;
+  int64_t at_unix_s;
+  char note[STORE_NOTE_BYTES];
+};
+
+/* Makes a kept model the one to start from: a commitment `rolled-back` with its model, its half and its figures, under the
+ * number of the last commitment and the next sub (380 after 418 is 418+1), with the event MODEL-ROLLED-BACK. The chain is
+ * forgotten, so that the next payload starts one. Changes nothing where the newest commitment is that model already.
+ * ERR_NOT_FOUND: not kept. out_done is what the newest commitment is then, whether changed or not. */
+MUST_USE enum err store_roll_back(struct store *s, const struct digest *job, struct round_label to, const char *note,
+                                  int64_t at_unix_s, struct store_roll_back *out_done, bool *out_changed);
+
+/* The newest one, ERR_NOT_FOUND when there was none. Either handle. */
+MUST_USE enum err store_roll_back_last(struct store *s, const struct digest *job, struct store_roll_back *out_last);
+
+/* ---- job files ---------------------------------------------------------------------------------------------------- */
+
+enum { STORE_JOB_TEXT_MAX_BYTES = 60 * 1024, STORE_MAX_JOB_FILES = 64 };
+enum job_file_state { JOB_FILE_PROPOSED, JOB_FILE_ACCEPTED, JOB_FILE_STOPPED };
+
+struct store_job_file {
+  struct digest digest; /* of its canonical form */
+  char name[MAX_NAME_BYTES];
+  uint32_t version;
+  uint8_t proposer[32], signature[64];
+  enum job_file_state state;
+  int64_t at_unix_s; /* when it came in */
+  char *text;        /* heap; store_job_files_free */
+};
+
+/* Adds one, text borrowed; the same again changes nothing, its state included. ERR_EXISTS: other contents under that digest.
+ * ERR_LIMIT: the text is too long, or STORE_MAX_JOB_FILES are stored. */
+MUST_USE enum err store_job_file_put(struct store *s, const struct store_job_file *file, bool *out_changed);
+
+/* ERR_NOT_FOUND. */
+MUST_USE enum err store_job_file_set_state(struct store *s, const struct digest *digest, enum job_file_state state,
+                                           bool *out_changed);
+
+/* By name and version. */
+MUST_USE enum err store_job_file_list(struct store *s, struct store_job_file *out_files, size_t capacity,
+                                      size_t *out_n);
+void store_job_files_free(struct store_job_file *files, size_t n);
 
 #endif

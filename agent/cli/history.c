@@ -26,20 +26,12 @@ static enum err read_list(struct store *s, const struct digest *job, size_t last
 }
 
 static enum err read_round(struct store *s, const struct digest *job, struct round_label label, json_t **out_data) {
-  enum { MAX_SUBS = 1024 }; /* rows under one number */
-  struct store_round *rounds = calloc(MAX_SUBS, sizeof *rounds);
   struct store_contribution *peers = calloc(MAX_PEERS, sizeof *peers);
-  size_t n = 0, n_peers = 0, i = 0;
-  enum err e = rounds && peers ? store_rounds(s, job, label.round, rounds, MAX_SUBS, &n) : ERR_NO_MEMORY;
-  while (!e && i < n && (rounds[i].label.round != label.round || rounds[i].label.sub != label.sub))
-    i++;
-  if (!e && i == n)
-    e = ERR_NOT_FOUND;
+  struct store_round round;
+  size_t n_peers = 0;
+  enum err e = peers ? store_round_find(s, job, label, &round, peers, MAX_PEERS, &n_peers) : ERR_NO_MEMORY;
   if (!e)
-    e = store_contributions(s, job, label, peers, MAX_PEERS, &n_peers);
-  if (!e)
-    *out_data = round_json_with_peers(&rounds[i], peers, n_peers);
-  free(rounds);
+    *out_data = round_json_with_peers(&round, peers, n_peers);
   free(peers);
   return e;
 }

@@ -73,7 +73,8 @@ static inline const char *fixture_path(const struct fixture *f, const char *name
 }
 
 static inline enum err fixture_try(struct fixture *f, uint8_t identity, struct store **out_store) {
-  struct store_config config = {.state_dir = f->state, .digest = &lanes, .keep_last = 3, .random = 0xc0ffee};
+  struct store_config config = {
+      .state_dir = f->state, .digest = &lanes, .keep_last = 3, .keep_best = 2, .random = 0xc0ffee};
   memset(config.identity, identity, sizeof config.identity);
   return store_open(&config, out_store, f->warning, f->why);
 }
