@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/text.h"
+#include "base/must.h"
 
 void text_print(const char *text, FILE *out) {
   for (const char *at = text; *at;) {
@@ -47,6 +48,14 @@ int answer(struct call *call, json_t *data, void (*view)(const struct call *call
   fflush(stdout);
   json_decref(data);
   return EXIT_DONE;
+}
+
+int answer_change(struct call *call, json_t *data, bool changed,
+                  void (*view)(const struct call *call, const json_t *data, FILE *out)) {
+  MUST(call->verb->kind == VERB_CHANGES);
+  json_object_set_new(data, "changed", json_boolean(changed));
+  json_object_set_new(data, "check", json_boolean(call->checks));
+  return answer(call, data, view);
 }
 
 int answer_error(struct call *call, int code, const char *name, const char *hint, const char *format, ...) {

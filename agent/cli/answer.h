@@ -16,7 +16,11 @@
 /* Prints the data (moved; NULL: no memory) and returns EXIT_DONE. `view` prints tables and TSV. */
 int answer(struct call *call, json_t *data, void (*view)(const struct call *call, const json_t *data, FILE *out));
 
-/* Prints an error and returns `code`. `name` is stable, mostly err_name(e); hint NULL or what to do. */
+/* The same for a verb that changes something: `changed` and `check` (it was only asked what would change) join the data. */
+int answer_change(struct call *call, json_t *data, bool changed,
+                  void (*view)(const struct call *call, const json_t *data, FILE *out));
+
+/* Prints an error and returns `code`. `name` is stable: err_name(e), or "usage" for arguments that are no verb's; hint NULL or what to do. */
 __attribute__((format(printf, 5, 6))) int answer_error(struct call *call, int code, const char *name, const char *hint,
                                                        const char *format, ...);
 

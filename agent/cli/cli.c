@@ -23,29 +23,33 @@ static const struct verb verbs[] = {
       {"--swarm", NULL, "SWARM", "the swarm to belong to (default: a new one)", false},
       PASSPHRASE_FLAG},
      "make a key, a site file and an example job file; nothing is overwritten",
-     verb_init},
+     verb_init,
+     VERB_CHANGES},
     {"run",
      "",
      0,
      0,
      {{"--hold", NULL, NULL, "stay up, unhealthy, where the configuration would end it (orchestrators)", false}},
      "run the agent until its job is done or it is stopped",
-     verb_run},
+     verb_run,
+     VERB_NARRATES},
     {"status",
      "",
      0,
      0,
      {{"--watch", "-w", "SECONDS", "show it again and again (default: each 2 seconds)", true}},
      "what the agent is doing, waiting for, and why",
-     verb_status},
-    {"health", "", 0, 0, {{0}}, "one sentence; exit code 0 when the agent is healthy", verb_health},
+     verb_status,
+     VERB_SHOWS},
+    {"health", "", 0, 0, {{0}}, "one sentence; exit code 0 when the agent is healthy", verb_health, VERB_SHOWS},
     {"eval",
      "",
      0,
      0,
      {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false}},
      "evaluate the newest committed model; needs no running agent",
-     verb_eval},
+     verb_eval,
+     VERB_SHOWS},
     {"demo",
      "",
      0,
@@ -54,55 +58,76 @@ static const struct verb verbs[] = {
       {"--rounds", NULL, "N", "how many rounds (default: 20)", false},
       {"--seed", NULL, "N", "seed of split, first weights and order (default: 1)", false}},
      "five agents on this host learn Fashion-MNIST together and alone",
-     verb_demo},
+     verb_demo,
+     VERB_NARRATES},
     {"rounds list",
      "",
      0,
      0,
      {{"--last", "-n", "N", "how many (default: 20)", false}},
      "the last rounds: outcome, losses, accuracies, bytes",
-     verb_rounds_list},
-    {"rounds show", "ROUND[+SUB]", 1, 1, {{0}}, "one round: who took part, who was left out and why", verb_rounds_show},
+     verb_rounds_list,
+     VERB_SHOWS},
+    {"rounds show",
+     "ROUND[+SUB]",
+     1,
+     1,
+     {{0}},
+     "one round: who took part, who was left out and why",
+     verb_rounds_show,
+     VERB_SHOWS},
     {"rounds wait",
      "ROUND",
      1,
      1,
      {{"--timeout", NULL, "SECONDS", "give up after so long (default: never)", false}},
      "wait until the round is committed",
-     verb_rounds_wait},
-    {"peer list", "", 0, 0, {{0}}, "the peers: state, reason, addresses, bytes", verb_peer_list},
+     verb_rounds_wait,
+     VERB_SHOWS},
+    {"peer list", "", 0, 0, {{0}}, "the peers: state, reason, addresses, bytes", verb_peer_list, VERB_SHOWS},
     {"peer add",
      "NAME KEY [ADDRESS]",
      2,
      3,
      {{0}},
      "write a peer's file into conf.d; taken in at the next start",
-     verb_peer_add},
+     verb_peer_add,
+     VERB_CHANGES},
     {"key new",
      "[FILE]",
      0,
      1,
      {PASSPHRASE_FLAG, {"--passphrase", NULL, NULL, "ask for a passphrase on the terminal", false}},
      "make a secret key; never overwrites",
-     verb_key_new},
+     verb_key_new,
+     VERB_CHANGES},
     {"key show",
      "[FILE]",
      0,
      1,
      {PASSPHRASE_FLAG},
      "the public key that peers write into their configuration",
-     verb_key_show},
+     verb_key_show,
+     VERB_SHOWS},
     {"config check",
      "",
      0,
      0,
      {{0}},
      "judge the configuration and the key file; forecast memory and bytes",
-     verb_config_check},
-    {"config show", "", 0, 0, {{0}}, "every value in effect and where it comes from", verb_config_show},
-    {"config keys", "[PATTERN]", 0, 1, {{0}}, "every key: type, default, bounds, who must agree", verb_config_keys},
-    {"help", "[all|VERB]", 0, 2, {{0}}, "this list, everything, or one verb", verb_help},
-    {"version", "", 0, 0, {{0}}, "the version of this program", verb_version},
+     verb_config_check,
+     VERB_SHOWS},
+    {"config show", "", 0, 0, {{0}}, "every value in effect and where it comes from", verb_config_show, VERB_SHOWS},
+    {"config keys",
+     "[PATTERN]",
+     0,
+     1,
+     {{0}},
+     "every key, or those with PATTERN in name or sentence: type, default, bounds, who must agree",
+     verb_config_keys,
+     VERB_SHOWS},
+    {"help", "[all|VERB]", 0, 2, {{0}}, "this list, everything, or one verb", verb_help, VERB_NARRATES},
+    {"version", "", 0, 0, {{0}}, "the version of this program", verb_version, VERB_SHOWS},
 };
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
@@ -114,17 +139,25 @@ static const char *const exit_words =
     "Exit codes: 0 done, 1 failed, 2 no agent reachable or not allowed, 3 time-out, 4 arguments or configuration,\n"
     "5 internal.\n";
 
+/* The flag of every verb that changes something. */
+static const struct flag check_flag = {"--check", NULL, NULL, "say what would change, and change nothing", false};
+
+static void print_flag(const struct flag *f, FILE *out) {
+  char usage[MAX_REASON_BYTES];
+  snprintf(usage, sizeof usage, "%s%s%s%s%s%s%s", f->brief ? f->brief : "", f->brief ? ", " : "", f->name,
+           f->value ? " " : "", f->value_is_optional ? "[" : "", f->value ? f->value : "",
+           f->value_is_optional ? "]" : "");
+  fprintf(out, "    %-28s %s\n", usage, f->sentence);
+}
+
 static void print_verb(const struct verb *v, bool in_full, FILE *out) {
   char usage[MAX_REASON_BYTES];
   snprintf(usage, sizeof usage, "%s%s%s", v->words, v->arguments[0] ? " " : "", v->arguments);
   fprintf(out, "  %-30s %s\n", usage, v->summary);
-  for (size_t i = 0; in_full && i < MAX_FLAGS && v->flags[i].name; i++) {
-    const struct flag *f = &v->flags[i];
-    snprintf(usage, sizeof usage, "%s%s%s%s%s%s%s", f->brief ? f->brief : "", f->brief ? ", " : "", f->name,
-             f->value ? " " : "", f->value_is_optional ? "[" : "", f->value ? f->value : "",
-             f->value_is_optional ? "]" : "");
-    fprintf(out, "    %-28s %s\n", usage, f->sentence);
-  }
+  for (size_t i = 0; in_full && i < MAX_FLAGS && v->flags[i].name; i++)
+    print_flag(&v->flags[i], out);
+  if (in_full && v->kind == VERB_CHANGES)
+    print_flag(&check_flag, out);
 }
 
 /* Whether the verb is one that `help WORDS…` asks for: all of them, its first word, or both. */
@@ -245,6 +278,11 @@ static int take_global_flag(struct call *call, int argc, const char *const *argv
 }
 
 static int take_verb_flag(struct call *call, int argc, const char *const *argv, int *out_code) {
+  const char *value;
+  if (call->verb->kind == VERB_CHANGES && match_flag(&check_flag, argc, argv, &value)) {
+    call->checks = true;
+    return 1;
+  }
   for (size_t i = 0; i < MAX_FLAGS && call->verb->flags[i].name; i++) {
     int n = match_flag(&call->verb->flags[i], argc, argv, &call->flags[i]);
     if (n && !call->flags[i])
@@ -282,6 +320,8 @@ static int parse_rest(struct call *call, int argc, const char *const *argv) {
                           v->words, v->arguments[0] ? " " : "", v->arguments);
     call->arguments[call->n_arguments++] = argv[i++];
   }
+  if (!code && v->kind == VERB_NARRATES && call->format != FORMAT_TABLE)
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "`starling %s` has no other --format than table", v->words);
   if (!code && call->n_arguments < v->min_arguments)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "an argument is missing; write starling %s %s", v->words,
                         v->arguments);

@@ -25,6 +25,13 @@ struct flag {
   bool value_is_optional; /* a following word that begins with a digit is taken */
 };
 
+/* What a verb does, and so what is common to all of its kind. */
+enum verb_kind {
+  VERB_SHOWS,   /* it reads */
+  VERB_CHANGES, /* it changes something: takes --check, is answered by answer_change, and done twice it changes nothing */
+  VERB_NARRATES, /* it talks while it works and has no data: other formats than tables are refused */
+};
+
 struct call;
 
 struct verb {
@@ -34,6 +41,7 @@ struct verb {
   struct flag flags[MAX_FLAGS]; /* up to the first without name */
   const char *summary;
   int (*run)(struct call *call); /* the exit code */
+  enum verb_kind kind;
 };
 
 /* One invocation. */
@@ -43,6 +51,7 @@ struct call {
   size_t n_arguments;
   const char *flags[MAX_FLAGS]; /* as in the verb: NULL not given, "" without value */
   enum format format;
+  bool checks;           /* --check: say what would change, change nothing */
   const char *site_path; /* -C, $STARLING_CONFIG, ./site.yaml or /etc/starling/site.yaml */
   const char *const *environment;
   json_t *warnings;

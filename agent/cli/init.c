@@ -9,6 +9,7 @@
 #include "agent/cli/key_make.h"
 #include "agent/cli/verbs.h"
 #include "agent/file.h"
+#include "agent/key.h"
 #include "agent/scalar.h"
 #include "crypto/key_text.h"
 #include "crypto/random.h"
@@ -139,8 +140,16 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   const char *site = json_string_value(json_object_get(data, "site_file"));
   const char *key = json_string_value(json_object_get(data, "key"));
   const char *swarm = json_string_value(json_object_get(data, "swarm"));
+  bool changed = json_is_true(json_object_get(data, "changed"));
   if (call->format == FORMAT_TSV) {
-    fprintf(out, "%s\t%s\t%s\n", site, swarm, key);
+    fprintf(out, "%s\t%s\t%s\n", site, swarm ? swarm : "-", key ? key : "-");
+    return;
+  }
+  if (call->checks || !changed) {
+    fprintf(out,
+            changed ? "would make %s, an example job file and a key file beside it\n"
+                    : "%s is there already; nothing changed\n",
+            site);
     return;
   }
   fprintf(out, "made %s, %s and the key file beside them\n", site,
@@ -150,33 +159,104 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   fprintf(out, "another site: starling init --swarm %s\n", swarm);
 }
 
+/* swarm and identity NULL: not made yet. */
+static int answer_site(struct call *call, const struct site_files *f, const char *swarm,
+                       const struct identity *identity, bool changed) {
+  char key[KEY_TEXT_BYTES] = "";
+  if (identity)
+    key_text_write(identity_public(identity), key);
+  return answer_change(call,
+                       json_pack("{s:s, s:s, s:s, s:s, s:s?, s:s?}", "site_file", f->site, "job_file", f->job,
+                                 "key_file", f->key, "name", f->name, "swarm", swarm, "key", identity ? key : NULL),
+                       changed, view);
+}
+
+/* What the arguments ask for stands in the site file, which may have been edited since. */
+static enum err compare(const struct call *call, const struct config *c, const struct site_files *f,
+                        char why[MAX_CONFIG_WHY_BYTES]) {
+  const char *passphrase_file = call->flags[FLAG_PASSPHRASE_FILE];
+  char absolute[MAX_PATH_BYTES] = "";
+  const char *differs = NULL;
+  if (passphrase_file && (!realpath(passphrase_file, absolute) || strcmp(absolute, c->passphrase_file) != 0))
+    differs = "passphrase_file";
+  if (call->flags[FLAG_SWARM] && strcmp(f->swarm, c->swarm) != 0)
+    differs = "swarm";
+  if (call->flags[FLAG_NAME] && strcmp(f->name, c->name) != 0)
+    differs = "name";
+  if (!differs)
+    return ERR_OK;
+  snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: it exists already, with another %s; choose another folder or edit it",
+           f->site, differs);
+  return ERR_EXISTS;
+}
+
+/* The site is there: it is left as it is. */
+static int keep_site(struct call *call, struct site_files *f) {
+  static const char *const nothing[] = {NULL};
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct config *c = NULL;
+  struct identity *identity = NULL;
+  enum err e = config_load(f->site, nothing, &c, why);
+  if (!e)
+    e = compare(call, c, f, why);
+  if (!e)
+    e = key_open(c, &identity, why);
+  int code;
+  if (e) {
+    code = answer_error(call, EXIT_FAILED, err_name(e), NULL, "%s", why);
+  } else {
+    snprintf(f->name, sizeof f->name, "%s", c->name);
+    snprintf(f->job, sizeof f->job, "%s", c->jobs[0].job_path);
+    snprintf(f->key, sizeof f->key, "%s", c->key_file);
+    code = answer_site(call, f, c->swarm, identity, false);
+  }
+  identity_free(identity);
+  config_free(c);
+  return code;
+}
+
+/* All or nothing. */
+static enum err make_site(const struct call *call, const struct site_files *f, struct identity **out_identity,
+                          char why[MAX_CONFIG_WHY_BYTES]) {
+  if (call->n_arguments && mkdir(call->arguments[0], 0755) != 0 && errno != EEXIST) {
+    enum err e = err_from_errno(errno);
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", call->arguments[0], err_sentence(e));
+    return e;
+  }
+  struct identity *identity;
+  enum err e = key_make(f->key, call->flags[FLAG_PASSPHRASE_FILE], &identity, why);
+  if (e)
+    return e;
+  e = make_files(f, why);
+  if (e) {
+    unlink(f->key);
+    identity_free(identity);
+    return e;
+  }
+  *out_identity = identity;
+  return ERR_OK;
+}
+
 int verb_init(struct call *call) {
   struct site_files f = {0};
-  char why[MAX_CONFIG_WHY_BYTES], text[KEY_TEXT_BYTES];
+  char why[MAX_CONFIG_WHY_BYTES];
   struct identity *identity = NULL;
   enum err e = plan(call, &f, why);
   if (e)
     return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);
-  if (call->n_arguments && mkdir(call->arguments[0], 0755) != 0 && errno != EEXIST)
-    return answer_error(call, EXIT_FAILED, err_name(err_from_errno(errno)), NULL, "%s: %s", call->arguments[0],
-                        err_sentence(err_from_errno(errno)));
-  const char *const paths[] = {f.site, f.job, f.key};
+  if (access(f.site, F_OK) == 0)
+    return keep_site(call, &f);
+  const char *const paths[] = {f.job, f.key};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
     if (access(paths[i], F_OK) == 0)
       return answer_error(call, EXIT_FAILED, err_name(ERR_EXISTS), "choose another folder, nothing was written",
                           "%s: it exists already", paths[i]);
-  e = key_make(f.key, call->flags[FLAG_PASSPHRASE_FILE], &identity, why);
-  if (!e) {
-    key_text_write(identity_public(identity), text);
-    e = make_files(&f, why);
-    if (e)
-      unlink(f.key); /* all or nothing */
-  }
-  identity_free(identity);
+  if (call->checks)
+    return answer_site(call, &f, call->flags[FLAG_SWARM], NULL, true);
+  e = make_site(call, &f, &identity, why);
   if (e)
     return answer_error(call, EXIT_FAILED, err_name(e), NULL, "%s", why);
-  return answer(call,
-                json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "site_file", f.site, "job_file", f.job, "key_file", f.key,
-                          "name", f.name, "swarm", f.swarm, "key", text),
-                view);
+  int code = answer_site(call, &f, f.swarm, identity, true);
+  identity_free(identity);
+  return code;
 }

@@ -34,16 +34,57 @@ enum err key_make(const char *path, const char *passphrase_file, struct identity
   return ERR_OK;
 }
 
-static void view(const struct call *call, const json_t *data, FILE *out) {
-  (void)call;
-  fprintf(out, "%s\n", json_string_value(json_object_get(data, "key")));
+/* Where the passphrase of an existing key comes from, and whether it was needed. */
+struct asked {
+  const char *file; /* NULL: there is none */
+  bool was_needed;
+};
+
+static enum err read_asked(void *context, char out_passphrase[MAX_PASSPHRASE_BYTES]) {
+  struct asked *asked = context;
+  asked->was_needed = true;
+  return asked->file ? passphrase_read(asked->file, out_passphrase) : ERR_PASSPHRASE;
 }
 
-static int answer_key(struct call *call, const struct identity_key *key, const char *path) {
-  char text[KEY_TEXT_BYTES], brief[KEY_SHORT_BYTES];
-  key_text_write(key, text);
-  key_text_short(key, brief);
-  return answer(call, json_pack("{s:s, s:s, s:s}", "key", text, "short", brief, "key_file", path), view);
+enum err key_find(const char *path, const char *passphrase_file, struct identity **out_identity,
+                  char why[MAX_CONFIG_WHY_BYTES]) {
+  struct asked asked = {.file = passphrase_file};
+  const struct passphrase_source source = {.read = read_asked, .context = &asked};
+  struct identity *identity = NULL;
+  char reason[MAX_REASON_BYTES];
+  enum err e = key_file_open(path, getenv("CREDENTIALS_DIRECTORY"), &source, &identity, reason);
+  if (e == ERR_OK && passphrase_file && !asked.was_needed) {
+    identity_free(identity);
+    identity = NULL;
+    e = ERR_EXISTS;
+    snprintf(reason, sizeof reason, "it exists already, without a passphrase");
+  }
+  if (e == ERR_NOT_FOUND)
+    e = ERR_OK;
+  if (e == ERR_OK)
+    *out_identity = identity;
+  else
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, reason);
+  return e;
+}
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  const char *key = json_string_value(json_object_get(data, "key"));
+  if (!key && call->format == FORMAT_TABLE)
+    fprintf(out, "would make %s\n", json_string_value(json_object_get(data, "key_file")));
+  else
+    fprintf(out, "%s\n", key ? key : "-");
+}
+
+/* identity NULL: not made yet. */
+static json_t *key_json(const struct identity *identity, const char *path) {
+  char text[KEY_TEXT_BYTES] = "", brief[KEY_SHORT_BYTES] = "";
+  if (identity) {
+    key_text_write(identity_public(identity), text);
+    key_text_short(identity_public(identity), brief);
+  }
+  return json_pack("{s:s?, s:s?, s:s}", "key", identity ? text : NULL, "short", identity ? brief : NULL, "key_file",
+                   path);
 }
 
 /* The file named, else agent.key beside the site file. */
@@ -54,16 +95,21 @@ static enum err new_path(const struct call *call, char out_path[MAX_PATH_BYTES])
 }
 
 int verb_key_new(struct call *call) {
+  const char *passphrase_file = call->flags[FLAG_PASSPHRASE] ? "" : call->flags[FLAG_PASSPHRASE_FILE];
   char path[MAX_PATH_BYTES], why[MAX_CONFIG_WHY_BYTES];
-  struct identity *identity;
+  struct identity *identity = NULL;
   if (new_path(call, path))
     return answer_error(call, EXIT_USAGE, err_name(ERR_LIMIT), NULL, "the path is too long");
-  enum err e = key_make(path, call->flags[FLAG_PASSPHRASE] ? "" : call->flags[FLAG_PASSPHRASE_FILE], &identity, why);
+  enum err e = key_find(path, passphrase_file, &identity, why);
+  bool is_new = !identity;
+  if (!e && is_new && !call->checks)
+    e = key_make(path, passphrase_file, &identity, why);
   if (e)
-    return answer_error(call, EXIT_FAILED, err_name(e),
-                        e == ERR_EXISTS ? "`starling key show` prints it; a new key is a new identity" : NULL, "%s",
+    return answer_error(call, EXIT_FAILED, err_name(e), "keys are never overwritten: a new key is a new identity", "%s",
                         why);
-  int code = answer_key(call, identity_public(identity), path);
+  if (!is_new)
+    answer_warn(call, "%s exists already; nothing changed", path);
+  int code = answer_change(call, key_json(identity, path), is_new, view);
   identity_free(identity);
   return code;
 }
@@ -87,7 +133,7 @@ int verb_key_show(struct call *call) {
   enum err e = key_open(c, &identity, why);
   int code = e ? answer_error(call, EXIT_USAGE, err_name(e), e == ERR_NOT_FOUND ? "`starling key new` makes one" : NULL,
                               "%s", why)
-               : answer_key(call, identity_public(identity), c->key_file);
+               : answer(call, key_json(identity, c->key_file), view);
   identity_free(identity);
   config_free(c);
   return code;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/ask.h"
@@ -74,10 +75,10 @@ static enum err read_arguments(const struct call *call, struct peer_config *out_
   return ERR_OK;
 }
 
-/* ERR_OK: is new; ERR_EXISTS with an empty why: stands there already, just so; else why not. */
-static enum err compare(const struct config *c, const struct peer_config *peer, char why[MAX_CONFIG_WHY_BYTES]) {
+/* Whether the peer is new. ERR_EXISTS: stands there with other values; why says where. */
+static enum err compare(const struct config *c, const struct peer_config *peer, bool *out_is_new,
+                        char why[MAX_CONFIG_WHY_BYTES]) {
   struct identity *own;
-  why[0] = '\0';
   enum err e = key_open(c, &own, why);
   if (e)
     return e;
@@ -90,30 +91,53 @@ static enum err compare(const struct config *c, const struct peer_config *peer, 
   for (size_t i = 0; i < c->n_peers; i++) {
     const struct peer_config *other = &c->peers[i];
     bool same_key = identity_key_equal(&other->key, &peer->key), same_name = strcmp(other->name, peer->name) == 0;
-    if (same_key && same_name && strcmp(other->address, peer->address) == 0)
-      return ERR_EXISTS;
+    if (same_key && same_name && strcmp(other->address, peer->address) == 0) {
+      *out_is_new = false;
+      return ERR_OK;
+    }
     if (same_key || same_name) {
-      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s in %s has the same %s; change or remove it there", other->name,
-               other->origin, same_key ? "key" : "name");
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s in %s has the same %s%s; change or remove it there", other->name,
+               other->origin, same_key ? "key" : "name", same_key && same_name ? " and another address" : "");
       return ERR_EXISTS;
     }
   }
+  *out_is_new = true;
   return ERR_OK;
 }
 
-static enum err write_file(const struct peer_config *peer, const char *site_path, char out_path[MAX_PATH_BYTES]) {
-  char conf_d[MAX_PATH_BYTES], site_folder[MAX_PATH_BYTES], name[MAX_NAME_BYTES + 8], key[KEY_TEXT_BYTES];
-  char text[2 * MAX_ADDRESS_BYTES];
+/* conf.d beside the site file and the peer's file in it. */
+struct peer_place {
+  char conf_d[MAX_PATH_BYTES], file[MAX_PATH_BYTES];
+};
+
+static enum err find_place(const struct peer_config *peer, const char *site_path, struct peer_place *out_place) {
+  char site_folder[MAX_PATH_BYTES], name[MAX_NAME_BYTES + 8];
   path_folder(site_path, site_folder);
-  key_text_write(&peer->key, key);
   snprintf(name, sizeof name, "%s.yaml", peer->name);
+  enum err e = path_join(site_folder, "conf.d", out_place->conf_d);
+  return e ? e : path_join(out_place->conf_d, name, out_place->file);
+}
+
+static enum err write_file(const struct peer_config *peer, const struct peer_place *place) {
+  char key[KEY_TEXT_BYTES], text[2 * MAX_ADDRESS_BYTES];
+  key_text_write(&peer->key, key);
   snprintf(text, sizeof text, "name: %s\nkey: %s\n%s%s%s", peer->name, key, peer->address[0] ? "address: \"" : "",
            peer->address, peer->address[0] ? "\"\n" : "");
-  if (path_join(site_folder, "conf.d", conf_d) || path_join(conf_d, name, out_path))
-    return ERR_LIMIT;
-  if (mkdir(conf_d, 0755) != 0 && errno != EEXIST)
+  if (mkdir(place->conf_d, 0755) != 0 && errno != EEXIST)
     return err_from_errno(errno);
-  return file_create(out_path, 0644, text);
+  return file_create(place->file, 0644, text);
+}
+
+/* Makes the new peer's file, or only says which. */
+static enum err add(const struct call *call, const struct config *c, const struct peer_config *peer,
+                    struct peer_place *out_place, char why[MAX_CONFIG_WHY_BYTES]) {
+  enum err e = find_place(peer, c->path, out_place);
+  if (!e && call->checks)
+    e = access(out_place->file, F_OK) == 0 ? ERR_EXISTS : ERR_OK;
+  else if (!e)
+    e = write_file(peer, out_place);
+  snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", out_place->file, err_sentence(e));
+  return e;
 }
 
 static void view_add(const struct call *call, const json_t *data, FILE *out) {
@@ -122,32 +146,30 @@ static void view_add(const struct call *call, const json_t *data, FILE *out) {
   if (call->format == FORMAT_TSV)
     fprintf(out, "%s\t%s\n", name, changed ? "yes" : "no");
   else if (changed)
-    fprintf(out, "wrote %s; the agent takes %s in at its next start\n",
+    fprintf(out, "%s %s; the agent takes %s in at its next start\n", call->checks ? "would write" : "wrote",
             json_string_value(json_object_get(data, "file")), name);
   else
     fprintf(out, "%s is a peer already; nothing changed\n", name);
 }
 
 int verb_peer_add(struct call *call) {
-  char why[MAX_CONFIG_WHY_BYTES], path[MAX_PATH_BYTES] = "";
+  char why[MAX_CONFIG_WHY_BYTES];
   struct peer_config peer;
+  struct peer_place place = {0};
   struct config *c;
+  bool is_new = false;
   enum err e = read_arguments(call, &peer, why);
   if (e)
     return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
-  e = compare(c, &peer, why);
-  bool is_there = e == ERR_EXISTS && why[0] == '\0';
-  if (!e) {
-    e = write_file(&peer, c->path, path);
-    snprintf(why, sizeof why, "%s: %s", path, err_sentence(e));
-  }
+  e = compare(c, &peer, &is_new, why);
+  if (!e && is_new)
+    e = add(call, c, &peer, &place, why);
   config_free(c);
-  if (e && !is_there)
+  if (e)
     return answer_error(call, e == ERR_RANGE ? EXIT_USAGE : EXIT_FAILED, err_name(e), NULL, "%s", why);
-  return answer(call,
-                json_pack("{s:s, s:b, s:s, s:b}", "name", peer.name, "changed", !is_there, "file", path,
-                          "needs_restart", !is_there),
-                view_add);
+  return answer_change(call,
+                       json_pack("{s:s, s:s, s:b}", "name", peer.name, "file", place.file, "needs_restart", is_new),
+                       is_new, view_add);
 }

@@ -6,7 +6,7 @@
         swarm["a"].rounds()
 
 A swarm is a folder with one site a letter: key, site file, data, state. Sites are asked as people ask them, by the
-command line with `--format json`. Nothing sleeps for luck: `wait_for` polls a condition until it holds or its time is
+command line with `--format json`, and each answer is held against its JSON Schema. Nothing sleeps for luck: `wait_for` polls a condition until it holds or its time is
 over. Whatever happens, leaving the `with` ends every agent, and after a failure prints the end of every log.
 
 Configurations are dictionaries written as JSON, which is YAML. Data are points of three overlapping classes in four
@@ -30,6 +30,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import schemas  # pylint: disable=wrong-import-position
 
 CLASSES = ["ok", "scratch", "dent"]
 FEATURES = ["force_N", "temp_C", "speed_mm_s", "pitch_mm"]
@@ -132,6 +133,7 @@ def starling(*arguments, cwd=None, timeout=30, limit_bytes=None):
         resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
     done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, errors="replace", timeout=timeout, preexec_fn=bound if limit_bytes else None)
+    schemas.check(arguments, done.stdout)
     return Answer(["starling", *arguments], done)
 
 

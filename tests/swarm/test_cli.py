@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import termios
 import time
 import unittest
 
+import schemas
 from agents import CLASSES, Swarm, die_with_parent, main, options, ring, starling, wait_for
 
 # Verbs that a running agent or its database answers, and what their data have.
@@ -158,8 +160,7 @@ class FirstSteps(unittest.TestCase):
             made = starling("init", folder, "--name", "mec-07", "--swarm", "k3vz-7qd2", "--format", "json").data
             self.assertEqual(made["swarm"], "k3vz-7qd2")
             site = folder / "site.yaml"
-            again = starling("init", folder)
-            self.assertEqual(again.code, 1, again)
+            self.check_init_again(folder, made)
             check = starling("config", "check", "-C", site)
             self.assertEqual(check.code, 4, check)  # the example's data are not there
             self.assertIn("/data/parts.csv", check.err)
@@ -175,13 +176,73 @@ class FirstSteps(unittest.TestCase):
             self.assertEqual(run.code, 0, run)
             self.assertEqual(starling("key", "show", "-C", site).out.strip(), made["key"])
 
+    def check_init_again(self, folder, made):
+        """The same again changes nothing; anything else is refused by the name of the file."""
+        before = {file: file.read_bytes() for file in folder.iterdir()}
+        for flags in ([], ["--name", "mec-07"], ["--swarm", "k3vz-7qd2"], ["--check"]):
+            again = starling("init", folder, *flags, "--format", "json").data
+            self.assertEqual(again, {**made, "changed": False, "check": flags == ["--check"]})
+        for flags in (["--name", "mec-08"], ["--swarm", "other"], ["--passphrase-file", folder / "site.yaml"]):
+            other = starling("init", folder, *flags)
+            self.assertEqual(other.code, 1, other)
+            self.assertIn("site.yaml", other.err)
+        self.assertEqual({file: file.read_bytes() for file in folder.iterdir()}, before)
+
+    def test_check_changes_nothing(self):
+        """--check: what would happen, exit 0, and no file is touched."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            site = folder / "site"
+            would = starling("init", site, "--check", "--format", "json").data
+            self.assertEqual((would["changed"], would["check"], would["key"], would["swarm"]), (True, True, None, None))
+            self.assertIn("would make", starling("init", site, "--check").out)
+            self.assertFalse(site.exists())
+            key = folder / "a.key"
+            would = starling("key", "new", key, "--check", "--format", "json").data
+            self.assertEqual((would["changed"], would["check"], would["key"]), (True, True, None))
+            self.assertFalse(key.exists())
+            public = starling("key", "new", key, "--format", "json").data["key"]
+            starling("init", site)
+            would = starling("peer", "add", "b", public, "--check", "-C", site / "site.yaml", "--format", "json").data
+            self.assertEqual((would["changed"], would["check"]), (True, True))
+            self.assertEqual(would["file"], str(site / "conf.d/b.yaml"))
+            self.assertFalse((site / "conf.d").exists())
+            self.assertTrue(starling("peer", "add", "b", public, "-C", site / "site.yaml", "--format", "json").data["changed"])
+            would = starling("peer", "add", "b", public, "--check", "-C", site / "site.yaml", "--format", "json").data
+            self.assertEqual((would["changed"], would["check"]), (False, True))
+            self.assertEqual(starling("status", "--check").code, 4)  # it changes nothing anyway
+
+    def test_every_verb_has_a_schema(self):
+        """Verbs with data have one; those that change something take --check and say `changed`."""
+        for schema in schemas.SCHEMAS.values():
+            schemas.Draft202012Validator.check_schema(schema)
+        shown, verbs = starling("help", "all").out.splitlines(), {}
+        for line in shown[:shown.index("")] + shown[shown.index("") + 1:]:
+            if line.startswith("    ") and verbs:
+                verbs[verb].append(line.split()[0])
+            elif line.startswith("  ") and line.strip():
+                verb = re.split(r" (?:\[|[A-Z]|$| )", line.strip())[0]
+                verbs[verb] = []
+        self.assertIn("peer add", verbs)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for verb, flags in verbs.items():
+            with self.subTest(verb):
+                said = starling(*verb.split(), "--format", "json", "-C", "none.yaml", cwd=folder).out
+                name = verb.replace(" ", "-") + ".json"
+                self.assertEqual(name in schemas.VERBS, "no other --format" not in said, verb)
+                self.assertEqual(name in schemas.CHANGING, "--check" in flags, verb)
+        self.assertEqual(len(schemas.VERBS), sum(verb.replace(" ", "-") + ".json" in schemas.VERBS for verb in verbs))
+
     def test_peer_add(self):
         with Swarm("ab", [], job={"count": 3}, site={"round": {"min_peers": 1}}) as swarm:
             a, b = swarm["a"], swarm["b"]
             self.assertTrue(a.ask("peer", "add", "b", b.key, b.address)["changed"])
             self.assertFalse(a.ask("peer", "add", "b", b.key, b.address)["changed"])
             self.assertTrue(b.ask("peer", "add", "a", a.key)["changed"])
-            self.assertEqual(a.cli("peer", "add", "c", b.key).code, 1)
+            for words in (["c", b.key, b.address], ["b", b.key, "tcp://127.0.0.1:1"], ["b", b.key]):
+                other = a.cli("peer", "add", *words)
+                self.assertEqual(other.code, 1, other)
+                self.assertIn("conf.d/b.yaml", other.err)
             self.assertEqual(a.cli("peer", "add", "me", a.key).code, 4)
             mistyped = a.cli("peer", "add", "d", ("A" if b.key[0] != "A" else "B") + b.key[1:])
             self.assertEqual(mistyped.code, 4)
@@ -195,7 +256,13 @@ class FirstSteps(unittest.TestCase):
             file = pathlib.Path(name) / "agent.key"
             key = starling("key", "new", file).out.strip()
             self.assertEqual(file.stat().st_mode & 0o777, 0o600)
-            self.assertEqual(starling("key", "new", file).code, 1)
+            again = starling("key", "new", file, "--format", "json").data
+            self.assertEqual((again["key"], again["changed"]), (key, False))
+            phrase = pathlib.Path(name) / "phrase"
+            phrase.write_text("correct horse\n")
+            other = starling("key", "new", file, "--passphrase-file", phrase)
+            self.assertEqual(other.code, 1, other)
+            self.assertIn("agent.key", other.err)
             self.assertEqual(starling("key", "show", file).out.strip(), key)
             file.chmod(0o644)
             self.assertEqual(starling("key", "show", file).code, 4)
@@ -206,6 +273,8 @@ class FirstSteps(unittest.TestCase):
             phrase.write_text("correct horse\n")
             key = starling("key", "new", file, "--passphrase-file", phrase).out.strip()
             self.assertEqual(starling("key", "show", file, "--passphrase-file", phrase).out.strip(), key)
+            self.assertEqual(starling("key", "new", file, "--passphrase-file", phrase).out.strip(), key)
+            self.assertEqual(starling("key", "new", file).code, 1)
             phrase.write_text("wrong horse\n")
             self.assertEqual(starling("key", "show", file, "--passphrase-file", phrase).code, 4)
             self.assertEqual(starling("key", "show", file).code, 4)

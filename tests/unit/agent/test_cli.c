@@ -115,9 +115,12 @@ START_TEST(init_makes_a_site_that_checks) {
   ck_assert_int_eq(json_integer_value(json_at(object, "data.parameters")), 3 * 64 + 64 + 64 * 3 + 3);
   json_decref(object);
 
-  CLI(&c, "init", f.path);
+  CLI(&c, "init", f.path, "--format", "json");
+  ck_assert_msg(c.code == EXIT_DONE, "%s", c.out);
+  ck_assert_ptr_nonnull(strstr(c.out, "\"changed\":false"));
+  CLI(&c, "init", f.path, "--name", "another");
   ck_assert_int_eq(c.code, EXIT_FAILED);
-  ck_assert_ptr_nonnull(strstr(c.err, "site.yaml: it exists already"));
+  ck_assert_ptr_nonnull(strstr(c.err, "site.yaml: it exists already, with another name"));
   site_folder_free(&f);
 }
 END_TEST
