@@ -41,9 +41,10 @@ struct link_sink {
 struct link {
   void *context;
 
-  /* The buffer of the next frame, n bytes, to be filled and sent or dropped; one at a time. NULL: no memory. */
-  uint8_t *(*frame_new)(void *context, size_t n);
-  /* Consumes the frame in any case. ERR_BUSY: the connection takes no more now. ERR_NOT_CONNECTED: it is gone. */
+  /* The buffer of the next frame for a connection, n bytes, to be filled and sent or dropped; one at a time. ERR_BUSY: the
+   * connection takes no more now, so nothing is sealed in vain; ERR_NOT_CONNECTED: it is gone; ERR_NO_MEMORY. */
+  enum err (*frame_new)(void *context, uint64_t conn, size_t n, uint8_t **out_frame);
+  /* Consumes the frame in any case. ERR_NOT_CONNECTED. */
   enum err (*frame_send)(void *context, uint64_t conn);
   void (*frame_drop)(void *context);
 
@@ -52,7 +53,8 @@ struct link {
   void (*kick)(void *context, uint64_t conn);  /* an accepted connection, soon: frames sent before still leave */
   void (*set_session)(void *context, uint64_t conn, bool has_session); /* for the gate, which counts those without */
 
-  /* Waits at most timeout_ms (−1: for ever) for frames, events and the lent descriptors, and tells the sink. */
+  /* Waits at most timeout_ms (−1: for ever) for frames, events, room in a connection that was full and the lent
+   * descriptors, and tells the sink. */
   void (*wait)(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms);
 
   /* Ends all, within 1 s; frames sent before still leave if they can. */

@@ -42,13 +42,12 @@ static void run_timers(struct gossip *g, struct peer *p) {
     }
 }
 
-/* Everything that is due, and everything that can be sent: a connection that was full waits for its timer. */
+/* Everything that is due, and everything that can be sent. */
 static void node_tick(struct gossip *g) {
   for (size_t i = 0; i < g->n_peers; i++)
     run_timers(g, &g->peers[i]);
   for (size_t i = 0; i < g->n_peers; i++)
-    if (g->peers[i].timers[TIMER_FLUSH] == TIMER_OFF)
-      send_flush(g, &g->peers[i]);
+    send_flush(g, &g->peers[i]);
 }
 
 static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {

@@ -85,9 +85,10 @@ enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *fra
 }
 
 static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
-  uint8_t *frame = g->link.frame_new(g->link.context, frame_bytes(n));
-  if (!frame)
-    return ERR_NO_MEMORY;
+  uint8_t *frame;
+  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE].conn, frame_bytes(n), &frame);
+  if (e != ERR_OK)
+    return e;
   memcpy(frame + FRAME_HEAD_BYTES, plain, n);
   return send_frame(g, p, type, frame, n);
 }
@@ -101,8 +102,8 @@ static enum err send_now(struct gossip *g, struct peer *p, const struct message 
 }
 
 void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n) {
-  uint8_t *out = g->link.frame_new(g->link.context, n);
-  if (!out)
+  uint8_t *out;
+  if (g->link.frame_new(g->link.context, conn, n, &out) != ERR_OK)
     return;
   memcpy(out, frame, n);
   if (g->link.frame_send(g->link.context, conn) == ERR_OK)
@@ -167,16 +168,17 @@ static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *r
 /* The payload's bytes are read into the outgoing frame and sealed there. */
 static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve *range) {
   size_t n = serve_bytes(range), n_plain = CHUNK_HEAD_BYTES + n;
-  uint8_t *frame = g->link.frame_new(g->link.context, frame_bytes(n_plain));
-  if (!frame)
-    return ERR_NO_MEMORY;
+  uint8_t *frame;
+  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE].conn, frame_bytes(n_plain), &frame);
+  if (e != ERR_OK)
+    return e;
   struct writer w;
   writer_init(&w, frame + FRAME_HEAD_BYTES, CHUNK_HEAD_BYTES);
   writer_bytes(&w, range->root.bytes, ROOT_PREFIX_BYTES);
   writer_u32(&w, range->next);
   writer_u8(&w, 0); /* siblings: none from the origin itself */
-  enum err e = g->events.read_payload(g->events.context, range->job, &range->root, serve_offset(range),
-                                      frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
+  e = g->events.read_payload(g->events.context, range->job, &range->root, serve_offset(range),
+                             frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
   if (e != ERR_OK) {
     g->link.frame_drop(g->link.context);
     refuse_serve(g, p, range, e);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,9 +45,10 @@ struct zmq_link {
   void *context, *zap;
   struct port *ports; /* n_listen ROUTERs, then n_peers DEALERs */
   size_t n_ports;
-  zmq_pollitem_t *items;
+  struct pollfd *fds;
   struct gate gate;
-  zmq_msg_t frame; /* going out */
+  zmq_msg_t frame;   /* going out */
+  uint64_t envelope; /* the accepted connection whose routing id is written already, or CONN_NONE */
 };
 
 static uint64_t now(const struct zmq_link *l) {
@@ -462,14 +464,58 @@ static void receive_port(struct zmq_link *l, struct port *port) {
 
 /* ---- the functions of a link ---------------------------------------------------------------------------------------------------- */
 
-static uint8_t *frame_new(void *context, size_t n) {
+static struct port *port_of(const struct zmq_link *l, uint64_t conn) {
+  return conn_is_accepted(conn) ? &l->ports[(conn & ~CONN_ACCEPTED) >> 32] : &l->ports[l->config.n_listen + conn];
+}
+
+/* What was begun for a connection is ended without a frame. */
+static void envelope_end(struct zmq_link *l) {
+  (void)zmq_send(port_of(l, l->envelope)->socket, "", 0, ZMQ_DONTWAIT);
+  l->envelope = CONN_NONE;
+}
+
+/* A ROUTER is asked for room by the first part of the message, the routing id. */
+static enum err envelope_open(struct zmq_link *l, struct port *port, uint64_t conn) {
+  if (l->envelope == conn)
+    return ERR_OK; /* of a frame that was dropped */
+  if (l->envelope != CONN_NONE)
+    envelope_end(l);
+  uint8_t id[ROUTING_ID_BYTES] = {0};
+  uint32_t number = (uint32_t)conn;
+  memcpy(id + 1, &number, sizeof number);
+  if (zmq_send(port->socket, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+    return errno == EAGAIN ? ERR_BUSY : ERR_NOT_CONNECTED;
+  l->envelope = conn;
+  return ERR_OK;
+}
+
+static bool has_event(void *socket, int event) {
+  int events = 0;
+  size_t n = sizeof events;
+  return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &n) == 0 && (events & event) != 0;
+}
+
+static enum err room_find(struct zmq_link *l, uint64_t conn) {
+  struct port *port = port_of(l, conn);
+  if (conn_is_accepted(conn))
+    return envelope_open(l, port, conn);
+  if (port->step != DIAL_STANDS)
+    return ERR_NOT_CONNECTED;
+  return has_event(port->socket, ZMQ_POLLOUT) ? ERR_OK : ERR_BUSY;
+}
+
+static enum err frame_new(void *context, uint64_t conn, size_t n, uint8_t **out_frame) {
   struct zmq_link *l = context;
+  enum err e = room_find(l, conn);
+  if (e != ERR_OK)
+    return e;
   zmq_msg_close(&l->frame);
   if (zmq_msg_init_size(&l->frame, n) != 0) {
     zmq_msg_init(&l->frame);
-    return NULL;
+    return ERR_NO_MEMORY;
   }
-  return zmq_msg_data(&l->frame);
+  *out_frame = zmq_msg_data(&l->frame);
+  return ERR_OK;
 }
 
 static void frame_drop(void *context) {
@@ -478,28 +524,12 @@ static void frame_drop(void *context) {
   zmq_msg_init(&l->frame);
 }
 
-static enum err send_parts(struct zmq_link *l, uint64_t conn) {
-  struct port *port = &l->ports[l->config.n_listen + conn];
-  if (conn_is_accepted(conn)) {
-    uint8_t id[ROUTING_ID_BYTES] = {0};
-    uint32_t number = (uint32_t)conn;
-    memcpy(id + 1, &number, sizeof number);
-    port = &l->ports[(conn & ~CONN_ACCEPTED) >> 32];
-    if (zmq_send(port->socket, id, sizeof id, ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
-      return errno == EAGAIN ? ERR_BUSY : ERR_NOT_CONNECTED;
-  } else if (port->step != DIAL_STANDS) {
-    return ERR_NOT_CONNECTED;
-  }
-  if (zmq_msg_send(&l->frame, port->socket, ZMQ_DONTWAIT) < 0)
-    return errno == EAGAIN ? ERR_BUSY : ERR_NOT_CONNECTED;
-  return ERR_OK;
-}
-
 static enum err frame_send(void *context, uint64_t conn) {
   struct zmq_link *l = context;
-  enum err e = send_parts(l, conn);
+  bool is_sent = zmq_msg_send(&l->frame, port_of(l, conn)->socket, ZMQ_DONTWAIT) >= 0;
   frame_drop(l);
-  return e;
+  l->envelope = CONN_NONE;
+  return is_sent ? ERR_OK : ERR_NOT_CONNECTED;
 }
 
 static void hang_up(void *context, size_t peer) {
@@ -537,17 +567,25 @@ static void set_session(void *context, uint64_t conn, bool has_session) {
     gate_set_session(row, has_session, now(l));
 }
 
-static void add_item(zmq_pollitem_t *items, size_t *n, void *socket) {
-  if (socket)
-    items[(*n)++] = (zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN};
+/* Adds a socket's descriptor to the poll; whether it has something to be read already. The descriptor tells only of what
+ * is new, and of more than ZMQ_POLLIN: of room in a connection that was full, which zmq_poll would sleep over. */
+static bool add_socket(struct pollfd *fds, size_t *n, void *socket) {
+  if (!socket)
+    return false;
+  int fd = -1;
+  size_t n_fd = sizeof fd;
+  (void)zmq_getsockopt(socket, ZMQ_FD, &fd, &n_fd);
+  fds[(*n)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+  return has_event(socket, ZMQ_POLLIN);
 }
 
-static int64_t wait_bound(struct zmq_link *l, int64_t timeout_ms) {
+static int poll_ms(struct zmq_link *l, int64_t timeout_ms) {
   uint64_t due_ms = gate_due_ms(&l->gate), now_ms = now(l);
-  if (due_ms == UINT64_MAX)
-    return timeout_ms;
-  int64_t until_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 0;
-  return timeout_ms < 0 || until_ms < timeout_ms ? until_ms : timeout_ms;
+  if (due_ms != UINT64_MAX) {
+    int64_t until_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 0;
+    timeout_ms = timeout_ms < 0 || until_ms < timeout_ms ? until_ms : timeout_ms;
+  }
+  return timeout_ms < NEVER_MS ? (int)timeout_ms : NEVER_MS;
 }
 
 static void close_overdue(struct zmq_link *l) {
@@ -573,17 +611,16 @@ static void wait_link(void *context, struct link_fd *extra, size_t n_extra, int6
   size_t n = 0;
   for (; n < n_extra; n++) {
     extra[n].ready = false;
-    l->items[n] =
-        (zmq_pollitem_t){.fd = extra[n].fd, .events = (short)(ZMQ_POLLIN | (extra[n].want_write ? ZMQ_POLLOUT : 0))};
+    l->fds[n] = (struct pollfd){.fd = extra[n].fd, .events = (short)(POLLIN | (extra[n].want_write ? POLLOUT : 0))};
   }
-  add_item(l->items, &n, l->zap);
+  bool has_more = add_socket(l->fds, &n, l->zap);
   for (size_t i = 0; i < l->n_ports; i++) {
-    add_item(l->items, &n, l->ports[i].socket);
-    add_item(l->items, &n, l->ports[i].monitor);
+    has_more |= add_socket(l->fds, &n, l->ports[i].socket);
+    has_more |= add_socket(l->fds, &n, l->ports[i].monitor);
   }
-  int n_ready = zmq_poll(l->items, (int)n, (long)wait_bound(l, timeout_ms));
+  int n_ready = poll(l->fds, n, has_more ? 0 : poll_ms(l, timeout_ms));
   for (size_t i = 0; n_ready > 0 && i < n_extra; i++)
-    extra[i].ready = l->items[i].revents != 0;
+    extra[i].ready = l->fds[i].revents != 0;
   handle_all(l);
 }
 
@@ -598,7 +635,7 @@ static void close_link(void *context) {
   if (l->context)
     zmq_ctx_term(l->context);
   free(l->ports);
-  free(l->items);
+  free(l->fds);
   free(l);
 }
 
@@ -645,10 +682,11 @@ static struct zmq_link *link_new(const struct zmq_link_config *config, const str
   l->sink = *sink;
   l->ports = calloc(n_ports + 1, sizeof *l->ports);
   l->n_ports = n_ports;
-  l->items = calloc(MAX_LENT + 1 + 2 * n_ports, sizeof *l->items);
+  l->fds = calloc(MAX_LENT + 1 + 2 * n_ports, sizeof *l->fds);
   l->context = zmq_ctx_new();
+  l->envelope = CONN_NONE;
   zmq_msg_init(&l->frame);
-  if (l->ports && l->items && l->context &&
+  if (l->ports && l->fds && l->context &&
       zmq_ctx_set(l->context, ZMQ_MAX_SOCKETS, (int)(SOCKETS_PER_PORT * (n_ports + 4))) == 0)
     return l;
   if (!l->ports)

@@ -19,10 +19,11 @@ static uint64_t clock_now(void *context) {
 
 /* ---- a link that leads nowhere ---- */
 
-static uint8_t *frame_new(void *context, size_t n) {
-  (void)context;
+static enum err frame_new(void *context, uint64_t conn, size_t n, uint8_t **out_frame) {
+  (void)context, (void)conn;
   MUST(n <= sizeof frame_out);
-  return frame_out;
+  *out_frame = frame_out;
+  return ERR_OK;
 }
 
 static enum err frame_send(void *context, uint64_t conn) {

@@ -279,13 +279,6 @@ static inline void wire_close(struct world *w, struct wire *wire, const struct a
   transit_put(w, (struct transit){.to = wire->to, .conn = conn, .what = TRANSIT_GONE});
 }
 
-static inline uint8_t *memory_frame_new(void *context, size_t n) {
-  struct agent *a = context;
-  ck_assert_uint_le(n, MAX_FRAME_BYTES);
-  a->world->n_outgoing = n;
-  return a->world->outgoing;
-}
-
 static inline void memory_frame_drop(void *context) {
   ((struct agent *)context)->world->n_outgoing = 0;
 }
@@ -303,6 +296,20 @@ static inline void transit_frame(struct world *w, struct agent *to, uint64_t con
   transit_put(w, (struct transit){.to = to, .conn = conn, .what = TRANSIT_FRAME, .n = n, .frame = copy});
 }
 
+static inline enum err memory_frame_new(void *context, uint64_t conn, size_t n, uint8_t **out_frame) {
+  struct agent *a = context;
+  struct world *w = a->world;
+  ck_assert_uint_le(n, MAX_FRAME_BYTES);
+  const struct wire *wire = wire_of(w, a, conn);
+  if (!wire)
+    return ERR_NOT_CONNECTED;
+  if (w->full_after && frames_to(w, wire->from == a ? wire->to : wire->from) >= w->full_after)
+    return ERR_BUSY;
+  w->n_outgoing = n;
+  *out_frame = w->outgoing;
+  return ERR_OK;
+}
+
 static inline enum err memory_frame_send(void *context, uint64_t conn) {
   struct agent *a = context;
   struct world *w = a->world;
@@ -311,8 +318,6 @@ static inline enum err memory_frame_send(void *context, uint64_t conn) {
     return ERR_NOT_CONNECTED;
   struct agent *to = wire->from == a ? wire->to : wire->from;
   uint64_t conn_there = wire->from == a ? CONN_ACCEPTED | (uint64_t)(wire - w->wires) : wire->peer;
-  if (w->full_after && frames_to(w, to) >= w->full_after)
-    return ERR_BUSY;
   w->n_by_type[frame_type(w->outgoing)]++;
   if (w->is_black)
     return ERR_OK;
