@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "crypto/digest.h"
+#include "crypto/leaves.h"
 
 uint64_t merkle_n_chunks(uint64_t n_bytes) {
   return n_bytes == 0 ? 1 : (n_bytes - 1) / CHUNK_BYTES + 1;
@@ -66,6 +68,14 @@ void merkle_root(const struct digest_fn *fn, const void *bytes, size_t n, struct
   const uint8_t *at = bytes;
   struct merkle m;
   merkle_init(&m, fn);
+  bool has_lanes = fn == &digest_blake2b && leaves_supported();
+  for (; has_lanes && n >= LEAVES_AT_ONCE * CHUNK_BYTES; n -= LEAVES_AT_ONCE * CHUNK_BYTES) {
+    struct digest leaves[LEAVES_AT_ONCE];
+    leaves_hash(at, leaves);
+    for (size_t i = 0; i < LEAVES_AT_ONCE; i++)
+      merkle_add_leaf(&m, &leaves[i]);
+    at += LEAVES_AT_ONCE * CHUNK_BYTES;
+  }
   while (n > 0) {
     size_t n_chunk = n < CHUNK_BYTES ? n : CHUNK_BYTES;
     merkle_add_chunk(&m, at, n_chunk);

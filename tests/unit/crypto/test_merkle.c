@@ -1,4 +1,5 @@
 #include "crypto/digest.h"
+#include "crypto/leaves.h"
 #include "crypto/merkle.h"
 #include "tests/unit/crypto/vectors.h"
 #include "tests/unit/suite.h"
@@ -58,6 +59,26 @@ START_TEST(an_empty_payload_is_one_empty_chunk) {
   merkle_end(&m, &streamed);
   ck_assert(digest_equal(&whole, &leaf));
   ck_assert(digest_equal(&whole, &streamed));
+}
+END_TEST
+
+START_TEST(four_leaves_at_once_are_the_leaves) {
+  struct digest leaves[LEAVES_AT_ONCE], leaf;
+  size_t n = LEAVES_AT_ONCE * CHUNK_BYTES;
+  uint8_t *bytes = pattern_new(n + 1);
+  for (size_t shift = 0; leaves_supported() && shift < 2; shift++) {
+    uint32_t x = (uint32_t)shift;
+    for (size_t i = 0; i < n + 1; i++) {
+      x = x * 1664525u + 1013904223u;
+      bytes[i] = (uint8_t)(x >> 24);
+    }
+    leaves_hash(bytes + shift, leaves);
+    for (size_t k = 0; k < LEAVES_AT_ONCE; k++) {
+      merkle_leaf(&digest_blake2b, bytes + shift + k * CHUNK_BYTES, CHUNK_BYTES, &leaf);
+      ck_assert(digest_equal(&leaf, &leaves[k]));
+    }
+  }
+  free(bytes);
 }
 END_TEST
 
@@ -159,6 +180,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("crypto/merkle", golden_roots, chunks_are_counted, an_empty_payload_is_one_empty_chunk,
-                   every_leaf_is_proved, no_other_leaf_index_or_count_is_proved, damaged_proofs_are_refused,
-                   an_inner_node_is_no_leaf, the_largest_tree);
+                   four_leaves_at_once_are_the_leaves, every_leaf_is_proved, no_other_leaf_index_or_count_is_proved,
+                   damaged_proofs_are_refused, an_inner_node_is_no_leaf, the_largest_tree);
 }
