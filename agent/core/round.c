@@ -265,7 +265,11 @@ void round_on_manifest(struct round_machine *m, size_t peer, const struct manife
     m->ports.count(m->ports.context, peer, e);
   if (e == ERR_EQUIVOCATION)
     machine_quarantine(m, peer, "equivocation", e);
-  p->has_news = p->has_news || e == ERR_OK;
+  if (e == ERR_OK) {
+    p->has_news = p->has_offered = true;
+    p->signed_round = manifest->round > p->signed_round ? manifest->round : p->signed_round;
+    p->must_prove = p->must_prove && p->state.round > p->signed_round;
+  }
   pump(m, peer, now_ms);
 }
 
@@ -286,7 +290,9 @@ void round_on_payload(struct round_machine *m, size_t peer, const struct manifes
 }
 
 void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
-  inbox_failed(&m->peers[peer].inbox, reason, now_ms);
+  struct round_peer *p = &m->peers[peer];
+  p->is_slow_to_download = p->is_slow_to_download || reason == ERR_TIMED_OUT;
+  inbox_failed(&p->inbox, reason, now_ms);
 }
 
 void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms) {

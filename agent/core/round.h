@@ -13,7 +13,9 @@
  * takes part when its copy moved since the last merge, or when a full copy had brought it to the round in work before: else
  * who jumped into the middle of a round would stay one behind for ever. Within sub-rounds of one number a peer is heard by
  * whatever is newer than the last gather. A jump takes the label that is vouched for when its copies are here; one that
- * fails is tried again after a round of training. An agent leaves ALONE when a peer with a session says HELLO or publishes.
+ * fails is tried again after a round of training. With f = ⌊m/3⌋ liars among m peers tolerated, one or two peers have to be
+ * trusted: there a word is not enough, the number must be that of an update which its owner has signed and whose copy it
+ * serves, so that a lie costs its author a provable signature; three peers are the least that outvote one. An agent leaves ALONE when a peer with a session says HELLO or publishes.
  * A halved rate lasts until a training succeeds. A full copy that was not asked for and starts no chain is ignored.
  *
  * Pure: events and the time come in, what is to be done goes out through struct round_ports. A port must not call back

@@ -74,14 +74,17 @@ static double weight_of(const struct round_machine *m, size_t peer) {
   return mixing_by_samples(counts, m->config.n_peers + 1, peer + 1, m->config.max_share);
 }
 
-/* Lag, and whether the copy is too old: one that moved since the last merge counts with lag τ at worst, one that did not
- * returns its weight to ourselves. */
+/* Lag, and whether the copy is too old. One that moved since the last merge counts with lag τ at worst, also when its label
+ * is that much too high: nobody who is not allowed to lead us there says how fresh it is. One that did not move and is off
+ * by more than τ returns its weight to ourselves. */
 static enum err lag_of(const struct round_machine *m, const struct round_peer *p, uint32_t *out_lag) {
-  uint64_t round = m->in_work.round;
-  uint64_t lag = p->next.round < round ? round - p->next.round : 0;
-  if (lag > m->config.staleness_max && !round_peer_has_advanced(p))
+  uint64_t round = m->in_work.round, most = m->config.staleness_max;
+  bool is_ahead = p->next.round > round;
+  uint64_t off = is_ahead ? p->next.round - round : round - p->next.round;
+  if (off > most && !round_peer_has_advanced(p))
     return ERR_STALE;
-  *out_lag = lag < m->config.staleness_max ? (uint32_t)lag : m->config.staleness_max;
+  uint64_t lag = is_ahead && off <= most ? 0 : off;
+  *out_lag = (uint32_t)(lag < most ? lag : most);
   return ERR_OK;
 }
 

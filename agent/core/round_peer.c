@@ -37,6 +37,11 @@ bool round_peer_has_spoken(const struct round_peer *p, struct round_label label)
   return said > label.round || (said == label.round && is_newer) || is_past;
 }
 
+uint64_t round_peer_vouched(const struct round_peer *p, bool must_prove) {
+  bool is_proved = p->state.round <= p->signed_round || !(must_prove || p->must_prove);
+  return is_proved ? p->state.round : p->signed_round;
+}
+
 bool round_peer_is_source(const struct round_peer *p) {
   return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK &&
          p->state.round > 0 && p->inbox.newest.sequence > 0;

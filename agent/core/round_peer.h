@@ -36,6 +36,12 @@ struct round_peer {
   uint64_t taken_sequence; /* of ours, by its DONE */
   uint64_t lost_at_ms;     /* when its last session ended */
 
+  /* jumping */
+  uint64_t signed_round;    /* highest round of an update that it has signed */
+  bool must_prove;          /* it claimed a round and had no update to show for it: see round_peer_vouched */
+  bool has_offered;         /* an update came since the jump in work began */
+  bool is_slow_to_download; /* its full copy did not come at a bearable speed in that jump */
+
   /* the gather that runs or ran last */
   bool is_heard;
   int64_t arrival_ms;   /* after our payload was durable; −1 = not heard */
@@ -59,6 +65,9 @@ enum err round_peer_refusal(const struct round_peer *p);
  * left to fetch (so that equal timing never changes bits). Sub-rounds of two agents have nothing to do with each other:
  * within one number whatever is newer than the last gather counts. */
 bool round_peer_has_spoken(const struct round_peer *p, struct round_label label);
+
+/* The committed round that it vouches for: what its STATE says; if it must prove it, no more than it has signed. */
+uint64_t round_peer_vouched(const struct round_peer *p, bool must_prove);
 
 /* It knows a model that can be fetched from it now. */
 bool round_peer_is_source(const struct round_peer *p);
