@@ -66,11 +66,14 @@ void flock_close_wires(struct flock *f, size_t a, size_t b) {
   }
 }
 
-static uint8_t *frame_new(void *context, size_t n) {
-  struct flock *f = ((struct flock_agent *)context)->flock;
+static enum err frame_new(void *context, uint64_t conn, size_t n, uint8_t **out_frame) {
+  struct flock_agent *a = context;
   HOLDS(n <= MAX_FRAME_BYTES);
-  f->n_outgoing = n;
-  return f->outgoing;
+  if (!wire_of(a, conn))
+    return ERR_NOT_CONNECTED;
+  a->flock->n_outgoing = n;
+  *out_frame = a->flock->outgoing;
+  return ERR_OK;
 }
 
 static void frame_drop(void *context) {
