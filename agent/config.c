@@ -329,6 +329,7 @@ static enum err fill_defaults(struct loader *l) {
     s->linger_s = 2 * s->deadline_max_s;
   if (!is_given(l, GROUP_JOB, "loss"))
     l->contract->loss = l->contract->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
+  l->contract->metric = contract_metric(l->contract);
   if (is_given(l, GROUP_JOB, "train.steps") && !is_given(l, GROUP_JOB, "train.epochs"))
     job->train.epochs = 0;
   job->train.total_rounds = job->count;

@@ -582,6 +582,8 @@ static const char *const merge_rule_words[] = {"mean", NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
 static const char *const when_done_words[] = {"exit", "serve", NULL};
 static const char *const task_words[] = {"classify", "regress", NULL};
+/* by enum metric; the first is never written: config.c puts the task's own there */
+static const char *const metric_words[] = {"by-task", "accuracy", "r2", "auc", NULL};
 static const char *const loss_words[] = {"cross-entropy", "mean-squared-error", NULL};
 static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
@@ -674,6 +676,8 @@ const struct option option_table[] = {
     {"task", CONTRACT(task), &type_word, NULL, ONE_OF(task_words), MUST_AGREE, "predict a class or a number"},
     {"loss", CONTRACT(loss), &type_word, "(cross-entropy; mean-squared-error to regress)", ONE_OF(loss_words),
      MUST_AGREE, "what training minimises"},
+    {"metric", CONTRACT(metric), &type_word, "(accuracy; r2 to regress)", ONE_OF(metric_words), MUST_AGREE,
+     "the headline in every view; auc for two classes"},
     {"label", CONTRACT(label), &type_name, "", NO_BOUNDS, MUST_AGREE,
      "CSV column of the class or number, by name or counted from 1"},
     {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE, "names of the classes; the order counts"},

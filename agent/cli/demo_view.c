@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/cli/demo.h"
 #include "agent/cli/table.h"
+#include "agent/round_json.h"
 
 static double number_at(const json_t *status, const char *path) {
   const json_t *value = status ? json_at(status, path) : NULL;
@@ -106,15 +108,20 @@ struct totals {
   double wire_bytes;
 };
 
+/* A test set that cannot tell models apart adds nothing. */
+static double counted(double headline) {
+  return isnan(headline) ? 0 : headline;
+}
+
 static struct totals total(const struct demo_site sites[DEMO_SITES]) {
   struct totals t = {0};
   double n_tests = 0;
   for (size_t i = 0; i < DEMO_SITES; i++) {
-    double n = sites[i].n_test;
+    double n = isnan(sites[i].swarm.local_headline) ? 0 : sites[i].n_test;
     t.swarm_global += sites[i].swarm.global_headline / DEMO_SITES;
     t.alone_global += sites[i].alone.global_headline / DEMO_SITES;
-    t.swarm_local += n * sites[i].swarm.local_headline;
-    t.alone_local += n * sites[i].alone.local_headline;
+    t.swarm_local += n * counted(sites[i].swarm.local_headline);
+    t.alone_local += n * counted(sites[i].alone.local_headline);
     t.wire_bytes += (double)sites[i].sent_bytes;
     n_tests += n;
   }
@@ -136,11 +143,11 @@ static void print_sites(const struct demo_site sites[DEMO_SITES]) {
   json_t *rows = json_array();
   for (size_t i = 0; i < DEMO_SITES; i++) {
     const struct demo_site *s = &sites[i];
-    json_array_append_new(rows,
-                          json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:f}", "site", s->name, "alone_global",
-                                    s->alone.global_headline, "swarm_global", s->swarm.global_headline, "alone_local",
-                                    s->alone.local_headline, "swarm_local", s->swarm.local_headline, "n_test",
-                                    (int)s->n_test, "sent", (double)s->sent_bytes));
+    json_array_append_new(
+        rows, json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:f}", "site", s->name, "alone_global",
+                        json_number(s->alone.global_headline), "swarm_global", json_number(s->swarm.global_headline),
+                        "alone_local", json_number(s->alone.local_headline), "swarm_local",
+                        json_number(s->swarm.local_headline), "n_test", (int)s->n_test, "sent", (double)s->sent_bytes));
   }
   table_print(columns, sizeof columns / sizeof *columns, rows, false, stdout);
   json_decref(rows);
@@ -151,7 +158,7 @@ void demo_view_result(const struct demo_options *options, const struct demo_site
   bool is_better_at_home = t.swarm_local > t.alone_local;
   printf("\n");
   print_sites(sites);
-  printf("\nOn all ten kinds of clothes: together %.1f %%, alone %.1f %%.\n"
+  printf("\nAccuracy on all ten kinds of clothes: together %.1f %%, alone %.1f %%.\n"
          "On each site's own mix: together %.1f %%, alone %.1f %%: %s\n",
          100 * t.swarm_global, 100 * t.alone_global, 100 * t.swarm_local, 100 * t.alone_local,
          is_better_at_home ? "the swarm helps there too."

@@ -59,25 +59,55 @@ static json_t *ask(struct call *call, const struct config *c, json_t *request, c
   return NULL;
 }
 
+/* The headline's name in a round, and why a figure is missing where the model was evaluated. */
+static void explain_headline(json_t *round, const struct contract *contract) {
+  static const struct {
+    const char *headline, *loss, *note;
+  } sets[] = {{"local", "local_loss", "local_note"}, {"global", "global_loss", "global_note"}};
+  const char *why = contract->task == TASK_CLASSIFY ? "only one class in this test set: not comparable"
+                                                    : "the targets of this test set do not vary: not comparable";
+  json_object_set_new(round, "metric", json_string(metric_name(contract_metric(contract))));
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+    bool is_missing =
+        json_is_null(json_object_get(round, sets[i].headline)) && json_is_number(json_object_get(round, sets[i].loss));
+    json_object_set_new(round, sets[i].note, json_string(is_missing ? why : ""));
+  }
+}
+
+static void explain_headlines(json_t *rounds, const struct contract *contract) {
+  json_t *round;
+  size_t i;
+  json_array_foreach(rounds, i, round) {
+    explain_headline(round, contract);
+  }
+}
+
+/* Each note once, under the rounds that need it. */
+static void print_notes(const json_t *round, FILE *out) {
+  static const char *const notes[] = {"local_note", "global_note"};
+  for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+    if (json_string_length(json_object_get(round, notes[i])) > 0)
+      fprintf(out, "%.*s: %s\n", (int)strcspn(notes[i], "_"), notes[i],
+              json_string_value(json_object_get(round, notes[i])));
+}
+
 /* ---- list --------------------------------------------------------------------------------------------------------- */
 
-static const struct column round_columns[] = {{"ROUND", "label", FORM_TEXT},
-                                              {"STATE", "state", FORM_TEXT},
-                                              {"OUTCOME", "outcome", FORM_TEXT},
-                                              {"COMMITTED", "committed_at", FORM_TEXT},
-                                              {"LOSS", "train_loss", FORM_LOSS},
-                                              {"LOCAL", "local", FORM_PERCENT},
-                                              {"GLOBAL", "global", FORM_PERCENT},
-                                              {"MERGED", "merged", FORM_COUNT},
-                                              {"OF", "expected", FORM_COUNT},
-                                              {"TRAINED", "train_s", FORM_DURATION},
-                                              {"TOOK", "seconds", FORM_DURATION},
-                                              {"SENT", "sent_bytes", FORM_BYTES},
-                                              {"RECEIVED", "received_bytes", FORM_BYTES}};
+static const struct column round_columns[] = {
+    {"ROUND", "label", FORM_TEXT},         {"STATE", "state", FORM_TEXT},
+    {"OUTCOME", "outcome", FORM_TEXT},     {"COMMITTED", "committed_at", FORM_TEXT},
+    {"LOSS", "train_loss", FORM_LOSS},     {"METRIC", "metric", FORM_TEXT},
+    {"LOCAL", "local", FORM_HEADLINE},     {"GLOBAL", "global", FORM_HEADLINE},
+    {"MERGED", "merged", FORM_COUNT},      {"OF", "expected", FORM_COUNT},
+    {"TRAINED", "train_s", FORM_DURATION}, {"TOOK", "seconds", FORM_DURATION},
+    {"SENT", "sent_bytes", FORM_BYTES},    {"RECEIVED", "received_bytes", FORM_BYTES}};
 enum { N_ROUND_COLUMNS = sizeof round_columns / sizeof *round_columns };
 
 static void view_list(const struct call *call, const json_t *data, FILE *out) {
-  table_print(round_columns, N_ROUND_COLUMNS, json_object_get(data, "rounds"), call->format == FORMAT_TSV, out);
+  const json_t *rounds = json_object_get(data, "rounds");
+  table_print(round_columns, N_ROUND_COLUMNS, rounds, call->format == FORMAT_TSV, out);
+  if (call->format == FORMAT_TABLE && json_array_size(rounds) > 0)
+    print_notes(json_array_get(rounds, json_array_size(rounds) - 1), out);
 }
 
 int verb_rounds_list(struct call *call) {
@@ -91,6 +121,8 @@ int verb_rounds_list(struct call *call) {
     return EXIT_USAGE;
   json_t *data = ask(call, c, json_pack("{s:s, s:I}", "ask", "rounds", "last", (json_int_t)last),
                      &(struct history_query){.last = (size_t)last}, &code);
+  if (data)
+    explain_headlines(json_object_get(data, "rounds"), c->jobs[0].job.contract);
   config_free(c);
   return data ? answer(call, data, view_list) : code;
 }
@@ -110,6 +142,7 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
     json_t *rows = json_pack("[O]", data);
     table_print(round_columns, N_ROUND_COLUMNS, rows, false, out);
     json_decref(rows);
+    print_notes(data, out);
     fputc('\n', out);
   }
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), call->format == FORMAT_TSV,
@@ -128,6 +161,8 @@ int verb_rounds_show(struct call *call) {
       ask(call, c,
           json_pack("{s:s, s:I, s:I}", "ask", "round", "round", (json_int_t)label.round, "sub", (json_int_t)label.sub),
           &(struct history_query){.one_round = true, .label = label}, &code);
+  if (data)
+    explain_headline(data, c->jobs[0].job.contract);
   config_free(c);
   return data ? answer(call, data, view_show) : code;
 }

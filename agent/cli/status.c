@@ -50,16 +50,30 @@ static void print_job(const json_t *data, FILE *out) {
 
 /* One line a poll: what TSV has, and what --watch prints where there is no terminal. */
 static void print_overview(const json_t *data, bool is_tsv, FILE *out) {
-  static const struct column columns[] = {
-      {"AGENT", "name", FORM_TEXT},         {"STATE", "word", FORM_TEXT},
-      {"ROUND", "job.round", FORM_COUNT},   {"SUB", "job.sub", FORM_COUNT},
-      {"PHASE", "job.phase", FORM_TEXT},    {"LOSS", "job.train_loss", FORM_LOSS},
-      {"LOCAL", "job.local", FORM_PERCENT}, {"GLOBAL", "job.global", FORM_PERCENT},
-      {"SENT", "sent_bytes", FORM_BYTES},   {"RECEIVED", "received_bytes", FORM_BYTES},
-      {"UP", "uptime_s", FORM_DURATION}};
+  static const struct column columns[] = {{"AGENT", "name", FORM_TEXT},
+                                          {"STATE", "word", FORM_TEXT},
+                                          {"ROUND", "job.round", FORM_COUNT},
+                                          {"SUB", "job.sub", FORM_COUNT},
+                                          {"PHASE", "job.phase", FORM_TEXT},
+                                          {"LOSS", "job.train_loss", FORM_LOSS},
+                                          {"METRIC", "job.metric", FORM_TEXT},
+                                          {"LOCAL", "job.local", FORM_HEADLINE},
+                                          {"GLOBAL", "job.global", FORM_HEADLINE},
+                                          {"SENT", "sent_bytes", FORM_BYTES},
+                                          {"RECEIVED", "received_bytes", FORM_BYTES},
+                                          {"UP", "uptime_s", FORM_DURATION}};
   json_t *rows = json_pack("[O]", data);
   table_print(columns, sizeof columns / sizeof *columns, rows, is_tsv, out);
   json_decref(rows);
+}
+
+/* Why a headline is "-". */
+static void print_note(const json_t *data, const char *what, const char *path, FILE *out) {
+  if (json_string_length(json_at(data, path)) == 0)
+    return;
+  fprintf(out, "%-10s", what);
+  print_at(data, path, FORM_TEXT, out);
+  fputc('\n', out);
 }
 
 static void view(const struct call *call, const json_t *data, FILE *out) {
@@ -70,6 +84,8 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_at(data, "why", FORM_TEXT, out);
   fputc('\n', out);
   print_job(data, out);
+  print_note(data, "local", "job.local_note", out);
+  print_note(data, "global", "job.global_note", out);
   if (json_array_size(json_object_get(data, "peers"))) {
     fputc('\n', out);
     peers_print(data, false, out);

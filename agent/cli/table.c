@@ -7,6 +7,7 @@
 
 #include "agent/cli/answer.h"
 #include "base/must.h"
+#include "models/contract.h"
 
 enum { MAX_COLUMNS = 16 };
 
@@ -87,6 +88,8 @@ void value_print(const json_t *value, enum column_form form, FILE *out) {
     fprintf(out, "%.4g", number);
   else if (form == FORM_PERCENT)
     fprintf(out, "%.1f", 100 * number);
+  else if (form == FORM_SCORE || form == FORM_HEADLINE)
+    fprintf(out, "%.3f", number);
   else if (form == FORM_BYTES)
     print_bytes(number, out);
   else
@@ -94,6 +97,14 @@ void value_print(const json_t *value, enum column_form form, FILE *out) {
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------------- */
+
+enum column_form headline_form(const json_t *row, const char *path) {
+  char metric_path[2 * MAX_NAME_BYTES];
+  const char *dot = strrchr(path, '.');
+  snprintf(metric_path, sizeof metric_path, "%.*smetric", dot ? (int)(dot + 1 - path) : 0, path);
+  const char *metric = json_string_value(json_at(row, metric_path));
+  return metric && strcmp(metric, metric_name(METRIC_ACCURACY)) == 0 ? FORM_PERCENT : FORM_SCORE;
+}
 
 /* The cell as a string of the heap; NULL: no memory. */
 static char *cell_text(const struct column *column, const json_t *row, bool is_tsv) {
@@ -103,7 +114,8 @@ static char *cell_text(const struct column *column, const json_t *row, bool is_t
   if (!out)
     return NULL;
   const json_t *value = json_at(row, column->key);
-  value_print(value, is_tsv ? FORM_TEXT : column->form, out);
+  enum column_form form = column->form == FORM_HEADLINE ? headline_form(row, column->key) : column->form;
+  value_print(value, is_tsv ? FORM_TEXT : form, out);
   fclose(out);
   return text;
 }

@@ -14,6 +14,8 @@ enum column_form {
   FORM_COUNT,    /* whole number */
   FORM_LOSS,     /* four significant digits */
   FORM_PERCENT,  /* of a fraction */
+  FORM_SCORE,    /* three decimals */
+  FORM_HEADLINE, /* by the "metric" beside it: accuracy in percent, others as a score */
   FORM_BYTES,    /* 1 kB = 1000 B */
   FORM_DURATION, /* seconds */
 };
@@ -26,6 +28,9 @@ struct column {
 
 /* The value at a path, borrowed; NULL when it is not there. */
 const json_t *json_at(const json_t *object, const char *path);
+
+/* How a headline is printed that stands at a path: its metric stands beside it. */
+enum column_form headline_form(const json_t *row, const char *path);
 
 /* One value as people read it. */
 void value_print(const json_t *value, enum column_form form, FILE *out);

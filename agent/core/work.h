@@ -85,7 +85,8 @@ struct trainer_result {
 
   struct buffer model; /* JOB_MERGE, JOB_ADOPT */
   struct store_metrics metrics;
-  struct merge_peer *peers; /* moved back, links freed */
+  char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
+  struct merge_peer *peers;                                         /* moved back, links freed */
   size_t n_peers;
 };
 

@@ -162,7 +162,6 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   round_view(j->round, &v);
   trainer_progress(j->trainer, &done, &total);
   double closes_s = v.closes_at_ms == 0 ? -1 : v.closes_at_ms > now_ms ? (double)(v.closes_at_ms - now_ms) / 1000 : 0;
-  bool is_regression = job->contract->task == TASK_REGRESS;
   json_t *o = json_object();
   json_object_set_new(o, "name", json_string(job->name));
   json_object_set_new(o, "version", json_integer(job->version));
@@ -180,9 +179,11 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "train_loss", v.has_loss ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));
   json_object_set_new(o, "test_samples", json_integer(v.n_test));
-  json_object_set_new(o, "headline", json_string(is_regression ? "R2" : "accuracy"));
+  json_object_set_new(o, "metric", json_string(metric_name(contract_metric(job->contract))));
   json_object_set_new(o, "local", v.metrics.has_local ? json_number(v.metrics.local_headline) : json_null());
   json_object_set_new(o, "global", v.metrics.has_global ? json_number(v.metrics.global_headline) : json_null());
+  json_object_set_new(o, "local_note", json_string(j->local_note));
+  json_object_set_new(o, "global_note", json_string(j->global_note));
   json_object_set_new(o, "merged", json_integer(v.n_merged));
   json_object_set_new(o, "expected", json_integer(v.n_expected));
   return o;

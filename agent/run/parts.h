@@ -29,6 +29,7 @@ struct agent_job {
   struct trainer *trainer;
   struct round_machine *round;
   struct outbox outbox;
+  char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
 };
 
 struct agent {

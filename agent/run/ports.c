@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,21 +218,28 @@ static void name_missing(const struct agent_job *j, char *out_text, size_t capac
   }
 }
 
+/* "-" where the test set cannot tell models apart; `status` says why. */
+static struct log_field log_headline(const char *name, double value) {
+  return isnan(value) ? log_text(name, "-") : log_real(name, value);
+}
+
 static void log_round(const struct agent_job *j) {
   struct round_view v;
   char label[ROUND_LABEL_BYTES], missing[MAX_REASON_BYTES];
   round_view(j->round, &v);
   round_label_write(v.committed, label);
   name_missing(j, missing, sizeof missing);
-  struct log_field fields[9] = {log_text("job", j->config->job.name), log_text("round", label),
-                                log_integer("merged", v.n_merged), log_integer("of", v.n_expected)};
+  struct log_field fields[11] = {log_text("job", j->config->job.name), log_text("round", label),
+                                 log_integer("merged", v.n_merged), log_integer("of", v.n_expected)};
   size_t n = 4;
   if (v.has_loss)
     fields[n++] = log_real("loss", v.train_loss);
+  if (v.metrics.has_local || v.metrics.has_global)
+    fields[n++] = log_text("metric", metric_name(contract_metric(j->config->job.contract)));
   if (v.metrics.has_local)
-    fields[n++] = log_real("local", v.metrics.local_headline);
+    fields[n++] = log_headline("local", v.metrics.local_headline);
   if (v.metrics.has_global)
-    fields[n++] = log_real("global", v.metrics.global_headline);
+    fields[n++] = log_headline("global", v.metrics.global_headline);
   if (missing[0])
     fields[n++] = log_text("missing", missing);
   log_event(LOG_INFO, "round-committed", NULL, fields);
@@ -287,6 +295,10 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
     agent_fail(j->agent, EXIT_INTERNAL, "merge-failed", err_sentence(e));
     trainer_result_free(r);
     return;
+  }
+  if (r->model.n_bytes > 0) {
+    memcpy(j->local_note, r->local_note, sizeof j->local_note);
+    memcpy(j->global_note, r->global_note, sizeof j->global_note);
   }
   if (is_load && e != ERR_OK)
     agent_fail(j->agent, EXIT_USAGE, "data-refused", r->sentence);

@@ -373,6 +373,7 @@ static enum err adopt(struct learner *l, const struct merge_peer *peers, size_t 
 struct figures {
   bool has;
   double loss, headline, macro_f1;
+  char note[MAX_REASON_BYTES];
 };
 
 static enum err evaluate(struct trainer *t, enum test_set which, struct figures *out_figures) {
@@ -381,20 +382,24 @@ static enum err evaluate(struct trainer *t, enum test_set which, struct figures 
   enum err e = learner_evaluate(t->learner, which, &hook, &m);
   if (e != ERR_OK)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
-  double headline = m.task == TASK_CLASSIFY ? m.accuracy : m.r2;
+  const struct contract *contract = t->config.site_job->job.contract;
+  double headline = metrics_headline(&m, contract_metric(contract));
   *out_figures = (struct figures){.has = true, .loss = m.loss, .headline = headline, .macro_f1 = m.macro_f1};
+  metrics_note(&m, contract, out_figures->note);
   metrics_done(&m);
   return ERR_OK;
 }
 
-static enum err evaluate_all(struct trainer *t, struct store_metrics *out_metrics) {
+static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
   struct figures of[N_TEST_SETS] = {0};
   for (enum test_set set = 0; set < N_TEST_SETS; set++) {
     enum err e = evaluate(t, set, &of[set]);
     if (e != ERR_OK)
       return e;
   }
-  *out_metrics = (struct store_metrics){
+  memcpy(result->local_note, of[TEST_LOCAL].note, sizeof result->local_note);
+  memcpy(result->global_note, of[TEST_GLOBAL].note, sizeof result->global_note);
+  result->metrics = (struct store_metrics){
       .has_local = of[TEST_LOCAL].has,
       .has_validation = of[TEST_VALIDATION].has,
       .has_global = of[TEST_GLOBAL].has,
@@ -413,7 +418,7 @@ static enum err evaluate_all(struct trainer *t, struct store_metrics *out_metric
 /* What the commit stores of the model as it is now. */
 static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
   enum err e;
-  if ((e = evaluate_all(t, &result->metrics)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
+  if ((e = evaluate_all(t, result)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
     return e;
   return with_half ? write_half(t, &result->half) : ERR_OK;
 }

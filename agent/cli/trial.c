@@ -1,0 +1,182 @@
+#include "agent/cli/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/history.h"
+#include "agent/run/snapshot.h"
+#include "crypto/digest.h"
+
+enum { LOOK_BACK = 64, LOOKS = 3 };
+
+const char *const trial_sets[N_TEST_SETS + 1] = {
+    [TEST_LOCAL] = "local", [TEST_VALIDATION] = "validation", [TEST_GLOBAL] = "global", [N_TEST_SETS] = NULL};
+
+static const char *const set_remedies[] = {
+    [TEST_LOCAL] = "local test set; write data.test or holdout",
+    [TEST_VALIDATION] = "validation set; write validation in the job file, or bring more samples",
+    [TEST_GLOBAL] = "global test set; write data.global_test"};
+
+static void forget_files(struct trial *t) {
+  struct buffer *const files[] = {&t->model, &t->half, &t->shadow};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    free(files[i]->bytes);
+    *files[i] = (struct buffer){0};
+  }
+  scale_done(&t->saved);
+}
+
+void trial_close(struct trial *t) {
+  forget_files(t);
+  learner_free(t->learner);
+  splits_close(&t->data);
+  dataset_close(t->global_test);
+  schema_free(t->schema);
+}
+
+/* Keeps `what` as the reason unless a closer one is there. */
+static enum err because(struct trial *t, enum err e, const char *what) {
+  if (e)
+    snprintf(t->why, sizeof t->why, "%s: %s", what, err_sentence(e));
+  return e;
+}
+
+static enum err open_learner(struct trial *t) {
+  const struct site_job_config *s = t->site_job;
+  char reason[MAX_REASON_BYTES];
+  enum err e = schema_from_arch(s->job.arch, s->job.contract, &t->schema, reason);
+  if (e)
+    return because(t, e, "the model");
+  struct learner_config config = {
+      .schema = t->schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
+  schema_hash(t->schema, &digest_blake2b, &config.schema_hash);
+  return because(t, learner_open(&config, &t->learner), "the model");
+}
+
+/* ---- what is stored ----------------------------------------------------------------------------------------------- */
+
+static enum err find_round(struct trial *t, struct store *store, const struct digest *job) {
+  struct store_round rounds[LOOK_BACK];
+  size_t n = 0;
+  enum err e = store_rounds(store, job, 0, rounds, LOOK_BACK, &n);
+  while (!e && n > 0 && !rounds[n - 1].committed)
+    n--;
+  if (!e && n == 0)
+    e = ERR_NOT_FOUND;
+  if (!e)
+    t->round = rounds[n - 1];
+  return because(t, e, "a committed round of this job");
+}
+
+/* The learner's part of a snapshot, and the scale behind it; neither for zeros. */
+static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_learner,
+                              struct buffer *out, struct scale *out_scale) {
+  const struct contract *contract = t->site_job->job.contract;
+  struct buffer part;
+  if (digest_is_zero(name))
+    return ERR_OK;
+  enum err e = store_file_load(store, name, snapshot_bound(contract, n_learner), &out->bytes, &out->n_bytes);
+  if (!e)
+    e = snapshot_split(contract, out, n_learner, &part, out_scale);
+  if (!e)
+    out->n_bytes = part.n_bytes; /* it begins there too */
+  return e;
+}
+
+static enum err load_files(struct trial *t, struct store *store, const struct digest *job) {
+  struct store_resume newest = {0};
+  char why[MAX_REASON_BYTES];
+  size_t n_half = learner_half_bytes(t->learner);
+  enum err e = store_resume(store, job, &newest, why);
+  struct scale of_half = {0};
+  if (!e)
+    e = load_snapshot(t, store, &t->round.model, learner_model_bytes(t->learner), &t->model, &t->saved);
+  if (!e)
+    e = load_snapshot(t, store, &newest.half, n_half, &t->half, &of_half);
+  scale_done(&of_half);
+  return because(t, e, "the model of the newest round");
+}
+
+/* An agent that commits meanwhile takes away what was just found: looked for again then. */
+static enum err read_store(struct trial *t, struct store *store) {
+  struct digest job = config_job_id(t->config);
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < LOOKS; i++) {
+    if ((e = find_round(t, store, &job)) != ERR_OK)
+      return e;
+    if ((e = load_files(t, store, &job)) != ERR_NOT_FOUND)
+      return e;
+    forget_files(t);
+  }
+  return e;
+}
+
+static enum err open_store(struct trial *t) {
+  char reason[MAX_REASON_BYTES];
+  struct store *store;
+  enum err e = history_open(t->config, &store, reason);
+  if (e) {
+    snprintf(t->why, sizeof t->why, "%s", reason);
+    return e;
+  }
+  e = read_store(t, store);
+  store_close(store);
+  return e;
+}
+
+/* ---- what it is judged on ----------------------------------------------------------------------------------------- */
+
+static enum err open_data(struct trial *t) {
+  const struct site_job_config *s = t->site_job;
+  struct data_place place = {0};
+  const struct data_source source = {.train = {s->train_path, s->train_labels},
+                                     .test = {s->test_path, s->test_labels},
+                                     .part = s->part,
+                                     .saved = t->saved.n > 0 ? &t->saved : NULL};
+  const struct data_file global = {s->global_test_path, s->global_test_labels};
+  enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, &t->data, &place);
+  if (!e && t->set == TEST_GLOBAL && global.path)
+    e = dataset_open_test(&global, s->job.contract, &t->data.train->scale, NULL, &t->global_test, &place);
+  if (e) {
+    data_place_text(&place, t->why, sizeof t->why);
+    return e;
+  }
+  const struct dataset *const tests[N_TEST_SETS] = {
+      [TEST_LOCAL] = t->data.test, [TEST_VALIDATION] = t->data.validation, [TEST_GLOBAL] = t->global_test};
+  return because(t, learner_attach(t->learner, t->data.train, tests), "the data");
+}
+
+enum err trial_open(struct trial *t, const struct config *config, enum test_set set) {
+  *t = (struct trial){.config = config, .site_job = &config->jobs[0], .set = set};
+  enum err e = open_learner(t);
+  if (!e)
+    e = open_store(t); /* before the data: without a model nothing need be read */
+  if (!e)
+    e = open_data(t);
+  return e;
+}
+
+/* ---- judging ------------------------------------------------------------------------------------------------------ */
+
+static enum err evaluate(struct trial *t, struct metrics *out_metrics) {
+  enum err e = learner_evaluate(t->learner, t->set, NULL, out_metrics);
+  if (e != ERR_NOT_FOUND)
+    return because(t, e, "the evaluation");
+  snprintf(t->why, sizeof t->why, "there is no %s", set_remedies[t->set]);
+  return e;
+}
+
+enum err trial_evaluate_model(struct trial *t, struct metrics *out_metrics) {
+  enum err e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
+  return e ? because(t, e, "the model of the newest round") : evaluate(t, out_metrics);
+}
+
+enum err trial_evaluate_half(struct trial *t, const struct buffer *half, struct metrics *out_metrics) {
+  enum err e = learner_half_read(t->learner, half->bytes, half->n_bytes);
+  return e ? because(t, e, "a stored half-step") : evaluate(t, out_metrics);
+}
+
+int trial_error(struct call *call, const struct trial *t, enum err e) {
+  return answer_error(call, e == ERR_NOT_FOUND ? EXIT_FAILED : exit_code_of(e), err_name(e), NULL, "%s", t->why);
+}
