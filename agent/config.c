@@ -402,7 +402,7 @@ static enum err check_contract(struct loader *l) {
     return FAIL(l, GROUP_JOB, "loss", ERR_RANGE, "does not fit task: %s; remove the line", task_name(c->task));
   enum err e = contract_check(c, reason);
   if (e)
-    return FAIL(l, GROUP_JOB, "task", e, "%s", reason);
+    return FAIL(l, GROUP_JOB, contract_metric_fits(c) ? "task" : "metric", e, "%s", reason);
   return c->scale.rule == SCALE_LOCAL
              ? warn(l->c, "scale is local: each site then sees other inputs; numbers in the job file are better")
              : ERR_OK;

@@ -83,6 +83,8 @@ json_t *round_json(const struct store_round *r) {
   json_object_set_new(row, "global_loss", number_if(done && m->has_global, m->global_loss));
   json_object_set_new(row, "local_macro_f1", number_if(done && m->has_local, m->local_macro_f1));
   json_object_set_new(row, "global_macro_f1", number_if(done && m->has_global, m->global_macro_f1));
+  json_object_set_new(row, "local_balanced", number_if(done && m->has_local, m->local_balanced));
+  json_object_set_new(row, "global_balanced", number_if(done && m->has_global, m->global_balanced));
   json_object_set_new(row, "merged", count(r->n_merged));
   json_object_set_new(row, "expected", count(r->n_expected));
   json_object_set_new(row, "sent_bytes", count(r->sent_bytes));

@@ -15,8 +15,9 @@ void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES
 void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_BYTES]);
 
 /* {"round","sub","label","state","outcome","committed_at","train_loss","train_s","seconds","samples","local","global",
- * "local_loss","global_loss","local_macro_f1","global_macro_f1","merged","expected","sent_bytes","received_bytes",
- * "model"}; what a round does not have yet is null. Accuracies are fractions. NULL: no memory. */
+ * "local_loss","global_loss","local_macro_f1","global_macro_f1","local_balanced","global_balanced",
+ * "merged","expected","sent_bytes","received_bytes","model"}; what a round does not have yet is null. Accuracies are
+ * fractions, null where a test set has samples of one class only. NULL: no memory. */
 json_t *round_json(const struct store_round *r);
 
 /* {"name","key","reason","clipped","lag","weight","bytes","arrival_ms"} */

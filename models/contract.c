@@ -154,16 +154,19 @@ static enum err check_task(const struct contract *c, char *reason) {
   return check_names(reason, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
 }
 
+bool contract_metric_fits(const struct contract *c) {
+  enum metric metric = contract_metric(c);
+  return metric == metric_of_task(c->task) || (metric == METRIC_AUC && c->task == TASK_CLASSIFY && c->n_classes == 2);
+}
+
 static enum err check_metric(const struct contract *c, char *reason) {
   enum metric metric = contract_metric(c);
-  if (metric == metric_of_task(c->task))
+  if (contract_metric_fits(c))
     return ERR_OK;
-  if (metric != METRIC_AUC || c->task != TASK_CLASSIFY)
-    return say(reason, ERR_RANGE, "the metric of task %s is not %s; leave `metric` out", task_name(c->task),
-               metric_name(metric));
-  if (c->n_classes != 2)
+  if (metric == METRIC_AUC && c->task == TASK_CLASSIFY)
     return say(reason, ERR_RANGE, "the metric AUC is of two classes, there are %zu; leave `metric` out", c->n_classes);
-  return ERR_OK;
+  return say(reason, ERR_RANGE, "the metric of task %s is not %s; leave `metric` out", task_name(c->task),
+             metric_name(metric));
 }
 
 static enum err check_inputs(const struct contract *c, char *reason) {

@@ -89,6 +89,9 @@ size_t contract_n_outputs(const struct contract *c);
 /* The headline in effect, never METRIC_BY_TASK: accuracy of classes and R2 of numbers unless the contract says another. */
 enum metric contract_metric(const struct contract *c);
 
+/* Whether the headline is one of this task: its own, or AUC for exactly two classes. */
+bool contract_metric_fits(const struct contract *c);
+
 /* Whether the whole is consistent; everything else in this room requires it. On failure a sentence with the remedy.
  * ERR_RANGE, ERR_EXISTS (a name twice), ERR_LIMIT, ERR_SYNTAX (a name that is not printable). */
 MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]);

@@ -6,6 +6,7 @@
 #include "agent/cli/answer.h"
 #include "agent/cli/history.h"
 #include "agent/run/snapshot.h"
+#include "base/must.h"
 #include "crypto/digest.h"
 
 enum { LOOK_BACK = 64, LOOKS = 3 };
@@ -95,6 +96,8 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
   if (!e)
     e = load_snapshot(t, store, &newest.half, n_half, &t->half, &of_half);
   scale_done(&of_half);
+  if (!e)
+    e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
   return because(t, e, "the model of the newest round");
 }
 
@@ -168,8 +171,8 @@ static enum err evaluate(struct trial *t, struct metrics *out_metrics) {
 }
 
 enum err trial_evaluate_model(struct trial *t, struct metrics *out_metrics) {
-  enum err e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
-  return e ? because(t, e, "the model of the newest round") : evaluate(t, out_metrics);
+  MUST(learner_model_read(t->learner, t->model.bytes, t->model.n_bytes) == ERR_OK); /* as it did when it was loaded */
+  return evaluate(t, out_metrics);
 }
 
 enum err trial_evaluate_half(struct trial *t, const struct buffer *half, struct metrics *out_metrics) {

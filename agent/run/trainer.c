@@ -372,7 +372,7 @@ static enum err adopt(struct learner *l, const struct merge_peer *peers, size_t 
 
 struct figures {
   bool has;
-  double loss, headline, macro_f1;
+  double loss, headline, macro_f1, balanced;
   char note[MAX_REASON_BYTES];
 };
 
@@ -384,7 +384,8 @@ static enum err evaluate(struct trainer *t, enum test_set which, struct figures 
     return e == ERR_NOT_FOUND ? ERR_OK : e;
   const struct contract *contract = t->config.site_job->job.contract;
   double headline = metrics_headline(&m, contract_metric(contract));
-  *out_figures = (struct figures){.has = true, .loss = m.loss, .headline = headline, .macro_f1 = m.macro_f1};
+  *out_figures = (struct figures){
+      .has = true, .loss = m.loss, .headline = headline, .macro_f1 = m.macro_f1, .balanced = m.balanced};
   metrics_note(&m, contract, out_figures->note);
   metrics_done(&m);
   return ERR_OK;
@@ -406,11 +407,13 @@ static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
       .local_loss = of[TEST_LOCAL].loss,
       .local_headline = of[TEST_LOCAL].headline,
       .local_macro_f1 = of[TEST_LOCAL].macro_f1,
+      .local_balanced = of[TEST_LOCAL].balanced,
       .validation_loss = of[TEST_VALIDATION].loss,
       .validation_headline = of[TEST_VALIDATION].headline,
       .global_loss = of[TEST_GLOBAL].loss,
       .global_headline = of[TEST_GLOBAL].headline,
       .global_macro_f1 = of[TEST_GLOBAL].macro_f1,
+      .global_balanced = of[TEST_GLOBAL].balanced,
   };
   return ERR_OK;
 }

@@ -24,7 +24,7 @@ SHOWN = {
     ("rounds", "list"): {"rounds"},
     ("rounds", "show", "3"): {"label", "outcome", "model", "peers"},
     ("rounds", "wait", "3"): {"round"},
-    ("eval", "--set", "global"): {"accuracy", "loss", "classes"},
+    ("eval", "--set", "global"): {"metric", "headline", "accuracy", "loss", "classes"},
     ("eval", "--set", "validation"): {"accuracy", "loss", "classes"},
     ("key", "show"): {"key", "short", "key_file"},
     ("config", "check"): {"parameters", "memory_bytes", "disk_bytes", "round_bytes"},
@@ -70,8 +70,11 @@ class Cli(unittest.TestCase):
         shown = self.a.cli("rounds", "show", "2").out
         self.assertIn("REASON", shown)
         self.assertIn(self.swarm["b"].key, shown)
-        for name in CLASSES:
-            self.assertIn(name, self.a.cli("eval", "--set", "global").out)
+        evaluated = self.a.cli("eval", "--set", "global").out
+        for name in CLASSES + ["accuracy", "BALANCED", "figures over 3 of 3 classes present"]:
+            self.assertIn(name, evaluated)
+        self.assertEqual(self.a.status()["job"]["metric"], "accuracy")
+        self.assertEqual({row["metric"] for row in self.a.ask("rounds", "list")["rounds"]}, {"accuracy"})
 
     def test_eval_is_what_the_agent_measured(self):
         self.assertAlmostEqual(self.a.ask("eval", "--set", "global")["accuracy"], self.a.committed()[-1]["global"])

@@ -307,6 +307,28 @@ START_TEST(regression_splits_only_evenly) {
 }
 END_TEST
 
+/* The headline has a line where it is not the task's own, so that contracts from before keep their hash. */
+START_TEST(the_headline_is_a_fact) {
+  char plain[1024], own[1024], other[1024], why[MAX_REASON_BYTES];
+  size_t n;
+  struct contract *c = contract_new();
+  c->n_features = 0, c->height = c->width = c->channels = 1;
+  ck_assert_int_eq(contract_add_class(c, "a"), ERR_OK);
+  ck_assert_int_eq(contract_add_class(c, "b"), ERR_OK);
+  ck_assert_int_eq(contract_text(c, plain, sizeof plain, &n), ERR_OK);
+  c->metric = METRIC_ACCURACY;
+  ck_assert_int_eq(contract_text(c, own, sizeof own, &n), ERR_OK);
+  ck_assert_str_eq(own, plain);
+  c->metric = METRIC_AUC;
+  ck_assert_int_eq(contract_check(c, why), ERR_OK);
+  ck_assert_int_eq(contract_text(c, other, sizeof other, &n), ERR_OK);
+  ck_assert_ptr_nonnull(strstr(other, "\nmetric: AUC\n"));
+  ck_assert_int_eq(contract_add_class(c, "c"), ERR_OK);
+  ck_assert_int_eq(contract_check(c, why), ERR_RANGE);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(names_have_a_length) {
   struct contract *c = kit_table();
   char name[MAX_NAME_BYTES + 1];
@@ -327,5 +349,5 @@ END_TEST
 int main(void) {
   return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
                    text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
-                   regression_splits_only_evenly, names_have_a_length);
+                   regression_splits_only_evenly, names_have_a_length, the_headline_is_a_fact);
 }
