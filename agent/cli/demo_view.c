@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,14 +109,14 @@ struct totals {
 
 /* A test set that cannot tell models apart adds nothing. */
 static double counted(double headline) {
-  return isnan(headline) ? 0 : headline;
+  return __builtin_isnan(headline) ? 0 : headline;
 }
 
 static struct totals total(const struct demo_site sites[DEMO_SITES]) {
   struct totals t = {0};
   double n_tests = 0;
   for (size_t i = 0; i < DEMO_SITES; i++) {
-    double n = isnan(sites[i].swarm.local_headline) ? 0 : sites[i].n_test;
+    double n = __builtin_isnan(sites[i].swarm.local_headline) ? 0 : sites[i].n_test;
     t.swarm_global += sites[i].swarm.global_headline / DEMO_SITES;
     t.alone_global += sites[i].alone.global_headline / DEMO_SITES;
     t.swarm_local += n * counted(sites[i].swarm.local_headline);

@@ -1,4 +1,3 @@
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,7 +219,7 @@ static void name_missing(const struct agent_job *j, char *out_text, size_t capac
 
 /* "-" where the test set cannot tell models apart; `status` says why. */
 static struct log_field log_headline(const char *name, double value) {
-  return isnan(value) ? log_text(name, "-") : log_real(name, value);
+  return __builtin_isnan(value) ? log_text(name, "-") : log_real(name, value);
 }
 
 static void log_round(const struct agent_job *j) {
