@@ -71,7 +71,7 @@ static const char status[] =
        "\"received_bytes\":120,\"job\":{\"name\":\"inspection\",\"version\":1,\"parameters\":451,\"count\":20,"
        "\"phase\":\"gathering\","
        "\"round\":6,\"sub\":2,\"round_in_work\":7,\"progress\":3,\"progress_total\":9,\"closes_in_s\":12.5,"
-       "\"waiting_for\":[\"mec-03\"],\"train_loss\":0.41,\"local\":0.885,\"global\":null},"
+       "\"waiting_for\":[\"mec-03\"],\"train_loss\":0.41,\"metric\":\"accuracy\",\"local\":0.885,\"global\":null},"
        "\"peers\":[{\"name\":\"mec-03\",\"state\":\"contract\",\"sentence\":\"class 2 is dent "
        "here\",\"refused\":{\"non-finite\":2}}],"
        "\"strangers\":[]}");
@@ -105,7 +105,8 @@ START_TEST(status_is_a_view_of_the_answer) {
   CLI(&c, "-C", f.site, "status", "--format", "tsv");
   fake_agent_stop(&a);
   ck_assert_str_eq(
-      c.out, "mec-07\tWAITING\t6\t2\tgathering\t0.40999999999999998\t0.88500000000000001\t-\t2900000\t120\t190.5\n");
+      c.out,
+      "mec-07\tWAITING\t6\t2\tgathering\t0.40999999999999998\taccuracy\t0.88500000000000001\t-\t2900000\t120\t190.5\n");
 
   fake_agent_start(&a, &f, status);
   CLI(&c, "-C", f.site, "status", "--format", "json");
