@@ -10,6 +10,7 @@ enum {
   MAX_ADDRESS_BYTES = 256,
   MAX_REASON_BYTES = 256, /* one sentence shown to people, with the final NUL */
   MAX_PATH_BYTES = 4096,
+  MAX_STATE_DIR_BYTES = 480, /* as an absolute path: SQLite takes 512 bytes with the names that it adds */
 
   /* files that people write */
   MAX_CONFIG_BYTES = 256 * 1024,

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { NAME_CHARS = 2 * DIGEST_BYTES, READ_BYTES = 64 * 1024 };
+enum { NAME_CHARS = 2 * DIGEST_BYTES, READ_BYTES = 64 * 1024, MAX_OPEN_TRIES = 500, OPEN_RETRY_NS = 10 * 1000 * 1000 };
 
 static const char folder_name[] = "files";
 static const char temporary_name[] = "new";
@@ -53,6 +54,17 @@ enum err files_errno(int errno_value) {
   return errno_value == EFBIG ? ERR_NO_SPACE : err_from_errno(errno_value);
 }
 
+/* openat; a descriptor that strangers have taken is waited for: the connection gate sends them away within seconds. */
+static int patient_open(int dir_fd, const char *name, int flags) {
+  const struct timespec retry = {0, OPEN_RETRY_NS};
+  int fd = openat(dir_fd, name, flags | O_CLOEXEC, 0600);
+  for (int i = 0; fd < 0 && (errno == EMFILE || errno == ENFILE) && i < MAX_OPEN_TRIES; i++) {
+    nanosleep(&retry, NULL);
+    fd = openat(dir_fd, name, flags | O_CLOEXEC, 0600);
+  }
+  return fd;
+}
+
 enum err files_open(struct files *f, int state_fd, bool create, const struct digest_fn *digest) {
   if (create && mkdirat(state_fd, folder_name, 0700) != 0 && errno != EEXIST)
     return files_errno(errno);
@@ -83,7 +95,7 @@ static enum err write_all(int fd, const uint8_t *bytes, size_t n_bytes) {
 }
 
 static enum err temporary_write(struct files *f, const uint8_t *bytes, size_t n_bytes) {
-  int fd = openat(f->dir_fd, temporary_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = patient_open(f->dir_fd, temporary_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
   enum err e = write_all(fd, bytes, n_bytes);
@@ -113,7 +125,7 @@ enum err files_sync(struct files *f) {
 }
 
 enum err files_get(const struct files *f, const struct digest *name, int *out_fd, uint64_t *out_n_bytes) {
-  int fd = openat(f->dir_fd, name_write(name).chars, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  int fd = patient_open(f->dir_fd, name_write(name).chars, O_RDONLY | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
   struct stat status;
@@ -208,7 +220,7 @@ enum err files_check(const struct files *f, const struct digest *name) {
 
 /* A stream of the folder's entries with a descriptor of its own; NULL when there is none to have. */
 static DIR *entries_open(const struct files *f) {
-  int fd = openat(f->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = patient_open(f->dir_fd, ".", O_RDONLY | O_DIRECTORY);
   if (fd < 0)
     return NULL;
   DIR *entries = fdopendir(fd);

@@ -31,12 +31,15 @@ static enum err explain_errno(const struct opening *o, const char *what) {
   return e;
 }
 
+static enum err path_refused(const struct opening *o) {
+  reason_set(o->why, "%s: the path of the state directory is longer than %d bytes: choose a shorter one",
+             reason_path(o->config->state_dir), MAX_STATE_DIR_BYTES);
+  return ERR_LIMIT;
+}
+
 static enum err step_path(struct opening *o) {
   int n = snprintf(o->database_path, sizeof o->database_path, "%s/%s", o->config->state_dir, database_name);
-  if (n > 0 && (size_t)n < sizeof o->database_path)
-    return ERR_OK;
-  reason_set(o->why, "%s: the path of the state directory is too long", reason_path(o->config->state_dir));
-  return ERR_LIMIT;
+  return n > 0 && (size_t)n < sizeof o->database_path ? ERR_OK : path_refused(o);
 }
 
 static enum err step_create_directory(struct opening *o) {
@@ -46,7 +49,12 @@ static enum err step_create_directory(struct opening *o) {
 
 static enum err step_open_directory(struct opening *o) {
   o->store->state_fd = open(o->config->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return o->store->state_fd >= 0 ? ERR_OK : explain_errno(o, "");
+  if (o->store->state_fd < 0)
+    return explain_errno(o, "");
+  char *absolute = realpath(o->config->state_dir, NULL);
+  bool is_long = absolute && strlen(absolute) > MAX_STATE_DIR_BYTES;
+  free(absolute);
+  return is_long ? path_refused(o) : ERR_OK;
 }
 
 static enum err step_filesystem(struct opening *o) {

@@ -269,29 +269,33 @@ static void log_started(const struct agent *a) {
                          log_integer("parameters", (int64_t)schema_parameters(a->jobs[i]->schema))));
 }
 
-/* A peer takes about five descriptors, and strangers one each until the gate sends them away. With none left no round can
- * be written, so the soft limit is raised as far as the hard one allows. */
-static void take_descriptors(size_t n_peers) {
-  enum { A_PEER = 5, NEEDED = 128, PLENTY = 4096 };
+/* A peer takes about five descriptors, an agent without strangers and peers 40, and strangers up to a hundred, more for
+ * moments, until the gate sends them away. The soft limit is raised as far as the hard one allows. */
+static enum err take_descriptors(size_t n_peers, char why[MAX_CONFIG_WHY_BYTES]) {
+  enum { A_PEER = 5, NEEDED = 192, PLENTY = 4096 };
   rlim_t of_peers = A_PEER * (rlim_t)n_peers;
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= PLENTY + of_peers)
-    return;
+    return ERR_OK;
   limit.rlim_cur = limit.rlim_max < PLENTY + of_peers ? limit.rlim_max : PLENTY + of_peers;
   (void)setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur < NEEDED + of_peers)
-    log_event(LOG_WARNING, "few-descriptors", NULL,
-              LOG_FIELDS(log_integer("limit", (int64_t)limit.rlim_cur),
-                         log_integer("needed", (int64_t)(NEEDED + of_peers)),
-                         log_text("text", "strangers can take the last one: raise the limit of open files")));
+  if (limit.rlim_cur >= NEEDED + of_peers)
+    return ERR_OK;
+  snprintf(
+      why, MAX_CONFIG_WHY_BYTES,
+      "the limit of open files is %llu and cannot be raised, an agent with %zu peers needs %llu: set `ulimit -Hn`, "
+      "LimitNOFILE= or --ulimit nofile= to that",
+      (unsigned long long)limit.rlim_cur, n_peers, (unsigned long long)(NEEDED + of_peers));
+  return ERR_LIMIT;
 }
 
 int agent_run(const struct config *config, bool holds) {
   struct agent a = {.config = config, .holds = holds, .signal_fd = -1, .started_ms = clock_ms()};
   char why[MAX_CONFIG_WHY_BYTES] = "";
   log_set(config->log_level, config->log_format);
-  take_descriptors(config->n_peers);
   enum err e = signals_open(&a.signal_fd);
+  if (e == ERR_OK)
+    e = take_descriptors(config->n_peers, why);
   if (e == ERR_OK)
     e = start(&a, why);
   if (e == ERR_OK)

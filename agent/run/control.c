@@ -1,6 +1,7 @@
 #include "agent/run/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/file.h"
 #include "base/must.h"
 
 enum stage { STAGE_FREE, STAGE_ASKING, STAGE_WAITING, STAGE_READING };
@@ -25,10 +27,19 @@ struct client {
   char line[MAX_CONTROL_LINE_BYTES]; /* first the request, then the answer */
 };
 
+enum { MAX_SHOWN_PATH_BYTES = 128 };
+
+/* Where it listens. */
+struct socket_place {
+  int folder;
+  struct sockaddr_un address;       /* through the descriptor of the folder, so that a long path fits */
+  char shown[MAX_SHOWN_PATH_BYTES]; /* for people: the end of the path, should it be long */
+};
+
 struct control {
   struct control_events events;
-  struct sockaddr_un address;
-  int listener; /* −1 until the socket is ours */
+  struct socket_place place;
+  int listener;
   uint64_t now_ms, last_id;
   struct client clients[MAX_CONTROL_CLIENTS]; /* pages are touched by long lines only */
 };
@@ -44,6 +55,30 @@ __attribute__((format(printf, 3, 4))) static enum err fault(char why[MAX_REASON_
   return e;
 }
 
+static void path_show(const char *path, char out_shown[MAX_SHOWN_PATH_BYTES]) {
+  size_t n = strlen(path);
+  bool is_long = n >= MAX_SHOWN_PATH_BYTES;
+  snprintf(out_shown, MAX_SHOWN_PATH_BYTES, "%s%s", is_long ? "…" : "",
+           is_long ? path + n - (MAX_SHOWN_PATH_BYTES - 8) : path);
+}
+
+static enum err place_open(struct socket_place *p, const char *path, char why[MAX_REASON_BYTES]) {
+  char folder[MAX_PATH_BYTES];
+  const char *slash = strrchr(path, '/');
+  path_folder(path, folder);
+  path_show(path, p->shown);
+  p->address.sun_family = AF_UNIX;
+  p->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (p->folder < 0)
+    return fault(why, err_from_errno(errno), "%s: cannot listen: %s", p->shown, strerror(errno));
+  int n = snprintf(p->address.sun_path, sizeof p->address.sun_path, "/proc/self/fd/%d/%s", p->folder,
+                   slash ? slash + 1 : path);
+  if (n < (int)sizeof p->address.sun_path)
+    return ERR_OK;
+  close(p->folder);
+  return fault(why, ERR_LIMIT, "%s: longer than a socket's name may be", p->shown);
+}
+
 /* Whether somebody answers at the address. */
 static enum err probe(const struct sockaddr_un *address) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -57,18 +92,18 @@ static enum err probe(const struct sockaddr_un *address) {
 }
 
 /* Removes what an agent that is gone has left. */
-static enum err clear_path(const struct sockaddr_un *address, char why[MAX_REASON_BYTES]) {
-  const char *path = address->sun_path;
+static enum err clear_place(const struct socket_place *p, char why[MAX_REASON_BYTES]) {
+  const char *path = p->address.sun_path;
   struct stat st;
   if (lstat(path, &st) != 0)
-    return errno == ENOENT ? ERR_OK : fault(why, err_from_errno(errno), "%s: %s", path, strerror(errno));
+    return errno == ENOENT ? ERR_OK : fault(why, err_from_errno(errno), "%s: %s", p->shown, strerror(errno));
   if (!S_ISSOCK(st.st_mode))
-    return fault(why, ERR_EXISTS, "%s: not a socket; move it away or choose another state_dir", path);
-  enum err e = probe(address);
+    return fault(why, ERR_EXISTS, "%s: not a socket; move it away or choose another state_dir", p->shown);
+  enum err e = probe(&p->address);
   if (e == ERR_LOCKED)
-    return fault(why, e, "%s: another agent answers there; stop it or choose another state_dir", path);
+    return fault(why, e, "%s: another agent answers there; stop it or choose another state_dir", p->shown);
   if (e != ERR_OK || (unlink(path) != 0 && errno != ENOENT))
-    return fault(why, e != ERR_OK ? e : err_from_errno(errno), "%s: cannot replace the old socket", path);
+    return fault(why, e != ERR_OK ? e : err_from_errno(errno), "%s: cannot replace the old socket", p->shown);
   return ERR_OK;
 }
 
@@ -88,20 +123,20 @@ static enum err listen_at(const struct sockaddr_un *address, int *out_fd) {
 
 enum err control_open(const char *path, const struct control_events *events, struct control **out_control,
                       char out_why[MAX_REASON_BYTES]) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (strlen(path) >= sizeof address.sun_path)
-    return fault(out_why, ERR_LIMIT, "%.80s…: longer than the %zu bytes of a socket's path; choose a shorter state_dir",
-                 path, sizeof address.sun_path - 1);
-  memcpy(address.sun_path, path, strlen(path) + 1);
   struct control *c = calloc(1, sizeof *c);
   if (c == NULL)
-    return fault(out_why, ERR_NO_MEMORY, "%s: %s", path, err_sentence(ERR_NO_MEMORY));
+    return fault(out_why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   c->events = *events;
-  c->address = address;
-  enum err e = clear_path(&address, out_why);
-  if (e == ERR_OK && (e = listen_at(&address, &c->listener)) != ERR_OK)
-    e = fault(out_why, e, "%s: cannot listen: %s", path, err_sentence(e));
+  enum err e = place_open(&c->place, path, out_why);
   if (e != ERR_OK) {
+    free(c);
+    return e;
+  }
+  e = clear_place(&c->place, out_why);
+  if (e == ERR_OK && (e = listen_at(&c->place.address, &c->listener)) != ERR_OK)
+    e = fault(out_why, e, "%s: cannot listen: %s", c->place.shown, err_sentence(e));
+  if (e != ERR_OK) {
+    close(c->place.folder);
     free(c);
     return e;
   }
@@ -120,7 +155,8 @@ void control_close(struct control *c) {
   for (size_t i = 0; i < MAX_CONTROL_CLIENTS; i++)
     if (c->clients[i].stage != STAGE_FREE)
       client_close(&c->clients[i]);
-  unlink(c->address.sun_path);
+  unlink(c->place.address.sun_path);
+  close(c->place.folder);
   close(c->listener);
   free(c);
 }

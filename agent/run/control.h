@@ -29,9 +29,9 @@ struct control_events {
   void (*on_request)(void *context, uint64_t client, const json_t *request);
 };
 
-/* Listens at `path`. A socket left there by an agent that is gone is replaced. On failure `why` says what to do:
- * ERR_LIMIT: the path is longer than a socket's may be; ERR_LOCKED: another agent answers there; ERR_EXISTS: something
- * that is not a socket stands there; ERR_PERMISSION, ERR_NOT_FOUND, ERR_IO, ERR_NO_MEMORY. */
+/* Listens at `path`, which may be as long as a path can be: it is bound through the descriptor of its folder. A socket left
+ * there by an agent that is gone is replaced. On failure `why` says what to do: ERR_LIMIT: the last part of the path is
+ * too long; ERR_LOCKED: another agent answers there; ERR_EXISTS: something that is not a socket stands there; ERR_PERMISSION, ERR_NOT_FOUND, ERR_IO, ERR_NO_MEMORY. */
 MUST_USE enum err control_open(const char *path, const struct control_events *events, struct control **out_control,
                                char out_why[MAX_REASON_BYTES]);
 

@@ -322,6 +322,44 @@ class Surroundings(Hostile):
             for connection in held:
                 connection.close()
 
+    def test_too_few_descriptors(self):
+        with self.swarm() as swarm:
+            a = swarm["a"]
+            self.start(a, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+            self.assertEqual(a.wait_ended(10), 4)
+            self.assertIn("needs 202", a.log)
+
+    def test_just_enough_descriptors(self):
+        """Strangers that come faster than the gate can send them away take every descriptor for moments."""
+        with self.swarm() as swarm:
+            swarm["b"].start()
+            a = swarm["a"]
+            self.start(a, lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (202, 202)))
+            a.wait_peer("b", {"alive"}, 10)
+            for _ in range(3):
+                with contextlib.ExitStack() as held:
+                    for _ in range(800):
+                        connection = held.enter_context(socket.socket())
+                        connection.setblocking(False)
+                        connection.connect_ex(("127.0.0.1", a.port))
+                    self.goes_on(a)
+
+    def test_long_state_dir(self):
+        with self.swarm() as swarm:
+            a = swarm.start("b")["a"]
+            for n, code in ((1, None), (2, 4)):
+                folder = a.folder.joinpath(*["d" * 200] * n)
+                folder.mkdir()
+                swarm.write_site("a", state_dir=f"{folder}/{'s' * 200}")
+                a.start()
+                if code is None:
+                    a.wait_peer("b", {"alive"}, 10)
+                    self.goes_on(a)
+                    self.assertEqual(a.stop(), 0)
+                else:
+                    self.assertEqual(a.wait_ended(10), code)
+                    self.assertIn("choose a shorter one", a.log)
+
 
 if __name__ == "__main__":
     main()

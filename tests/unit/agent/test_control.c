@@ -325,6 +325,35 @@ START_TEST(a_socket_of_a_dead_agent_is_replaced_a_live_one_never) {
 }
 END_TEST
 
+/* Makes the folder PATH/ddd…d with so many d, and adds it to the path. */
+static void folder_add(char *path, size_t n) {
+  size_t at = strlen(path);
+  path[at] = '/';
+  memset(path + at + 1, 'd', n);
+  path[at + 1 + n] = '\0';
+  ck_assert_int_eq(mkdir(path, 0700), 0);
+}
+
+START_TEST(listens_in_a_folder_with_a_long_path) {
+  const struct control_events events = {.on_request = on_request};
+  struct control *control = NULL, *other = NULL;
+  char why[MAX_REASON_BYTES], path[MAX_PATH_BYTES] = "/tmp/starling-XXXXXX", socket_path[MAX_PATH_BYTES + 16];
+  ck_assert_ptr_nonnull(mkdtemp(path));
+  while (strlen(path) < 4000 - 200)
+    folder_add(path, 200);
+  snprintf(socket_path, sizeof socket_path, "%s/control.sock", path);
+  ck_assert_int_eq(control_open(socket_path, &events, &control, why), ERR_OK);
+  ck_assert_int_eq(access(socket_path, F_OK), 0);
+  ck_assert_int_eq(control_open(socket_path, &events, &other, why), ERR_LOCKED);
+  ck_assert_ptr_nonnull(strstr(why, "choose another state_dir"));
+  control_close(control);
+  ck_assert_int_eq(access(socket_path, F_OK), -1);
+  for (; strlen(path) > strlen("/tmp/starling-XXXXXX"); *strrchr(path, '/') = '\0')
+    ck_assert_int_eq(rmdir(path), 0);
+  ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 START_TEST(says_why_it_cannot_open) {
   const struct control_events events = {.on_request = on_request};
   struct control *control = NULL;
@@ -334,7 +363,7 @@ START_TEST(says_why_it_cannot_open) {
   memcpy(path, "/tmp/", 5);
   path[108] = '\0';
   ck_assert_int_eq(control_open(path, &events, &control, why), ERR_LIMIT);
-  ck_assert_ptr_nonnull(strstr(why, "choose a shorter state_dir"));
+  ck_assert_ptr_nonnull(strstr(why, "longer than"));
   snprintf(path, sizeof path, "%s/none/control.sock", folder);
   ck_assert_int_eq(control_open(path, &events, &control, why), ERR_NOT_FOUND);
   snprintf(path, sizeof path, "%s/file", folder);
@@ -354,5 +383,6 @@ int main(void) {
                    refuses_what_is_no_request, a_request_has_a_longest_line, a_request_may_come_in_pieces,
                    an_answer_may_come_later, long_lists_are_cut_with_a_warning, slow_clients_are_closed,
                    more_clients_than_places_wait, the_socket_is_its_owners,
-                   a_socket_of_a_dead_agent_is_replaced_a_live_one_never, says_why_it_cannot_open);
+                   a_socket_of_a_dead_agent_is_replaced_a_live_one_never, listens_in_a_folder_with_a_long_path,
+                   says_why_it_cannot_open);
 }
