@@ -291,14 +291,19 @@ static enum err read_range(struct option_reader *r, const struct option *o, cons
   return e ? option_fail(r, o, e, NULL, "%s", why) : ERR_OK;
 }
 
+static void write_bounds(const char *before, double lo, double hi, FILE *out) {
+  if (lo < -DBL_MAX || hi > DBL_MAX)
+    return;
+  fputs(before, out);
+  write_number(lo, out);
+  fputs("..", out);
+  write_number(hi, out);
+}
+
 static void write_range(const struct option *o, const void *base, FILE *out) {
   const struct contract *c = base;
   (void)o;
-  if (c->range_lo < -DBL_MAX || c->range_hi > DBL_MAX)
-    return;
-  write_number(c->range_lo, out);
-  fputs("..", out);
-  write_number(c->range_hi, out);
+  write_bounds("", c->range_lo, c->range_hi, out);
 }
 
 /* "iid", "dirichlet 0.3", "shards 2", "none". */
@@ -445,20 +450,32 @@ static void write_classes(const struct option *o, const void *base, FILE *out) {
   fputc(']', out);
 }
 
-/* `temp_C` or `{ name: temp_C, unit: "°C" }`. */
+/* `temp_C` or `{ name: temp_C, unit: "°C", range: -40..85 }`. */
 static enum err read_feature(struct option_reader *r, const struct option *o, const struct tree *item, void *base) {
-  const char *name = item->kind == TREE_TEXT ? item->text : NULL, *unit = NULL;
+  const char *name = item->kind == TREE_TEXT ? item->text : NULL, *unit = NULL, *range = NULL;
+  const struct { const char *key, **text; } parts[] = {{"name", &name}, {"unit", &unit}, {"range", &range}};
   for (const struct tree *child = item->kind == TREE_MAP ? item->first : NULL; child; child = child->next) {
-    const char **to = strcmp(child->key, "name") == 0 ? &name : strcmp(child->key, "unit") == 0 ? &unit : NULL;
+    const char **to = NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+      if (strcmp(child->key, parts[i].key) == 0)
+        to = parts[i].text;
     if (!to || *to || child->kind != TREE_TEXT)
       return fail_at(r, ERR_SYNTAX, child->key_place,
-                     "%s: a feature has one `name` and at most one `unit`; write { name: temp_C, unit: C }", o->path);
+                     "%s: a feature has one `name`, at most one `unit` and `range`; write { name: temp_C, unit: C, "
+                     "range: -40..85 }",
+                     o->path);
     *to = child->text;
   }
   if (!name || !name[0])
     return fail_item(r, o, ERR_SYNTAX, item, "not a feature; write its name or { name: temp_C, unit: C }");
-  enum err e = contract_add_feature(base, name, unit);
-  return e ? fail_item(r, o, e, item, e == ERR_LIMIT ? name_limit : err_sentence(e)) : ERR_OK;
+  struct contract *c = base;
+  char why[MAX_REASON_BYTES];
+  enum err e = contract_add_feature(c, name, unit);
+  if (e)
+    return fail_item(r, o, e, item, e == ERR_LIMIT ? name_limit : err_sentence(e));
+  struct feature *added = &c->features[c->n_features - 1];
+  e = range ? scalar_range(range, &added->range_lo, &added->range_hi, why) : ERR_OK;
+  return e ? fail_item(r, o, e, item, why) : ERR_OK;
 }
 
 static enum err read_features(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
@@ -476,6 +493,7 @@ static void write_features(const struct option *o, const void *base, FILE *out) 
     write_item(c->features[i].name, i == 0, out);
     if (c->features[i].unit[0])
       fprintf(out, " (%s)", c->features[i].unit);
+    write_bounds(" ", c->features[i].range_lo, c->features[i].range_hi, out);
   }
   fputc(']', out);
 }
@@ -682,7 +700,7 @@ const struct option option_table[] = {
      "CSV column of the class or number, by name or counted from 1"},
     {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE, "names of the classes; the order counts"},
     {"features", CONTRACT(features), &type_features, "", NO_BOUNDS, MUST_AGREE,
-     "CSV columns of the inputs, each a name or { name, unit }; the order counts"},
+     "CSV columns of the inputs, each a name or { name, unit, range }; the order counts"},
     {"input", CONTRACT(height), &type_shape, "", NO_BOUNDS, MUST_AGREE,
      "images: height x width x channels, as in 28x28x1"},
     {"range", CONTRACT(range_lo), &type_range, "", NO_BOUNDS, MUST_AGREE, "what raw inputs range over, as in 0..255"},

@@ -78,7 +78,7 @@ enum err contract_add_class(struct contract *c, const char *name) {
 }
 
 enum err contract_add_feature(struct contract *c, const char *name, const char *unit) {
-  struct feature feature = {0};
+  struct feature feature = {.range_lo = -INFINITY, .range_hi = INFINITY};
   enum err e = name_copy(feature.name, name);
   if (e == ERR_OK)
     e = name_copy(feature.unit, unit == NULL ? "" : unit);
@@ -110,6 +110,16 @@ void contract_range(const struct contract *c, double *out_lo, double *out_hi) {
   bool unset = isinf(c->range_lo) && isinf(c->range_hi);
   *out_lo = unset && contract_is_image(c) ? 0 : c->range_lo;
   *out_hi = unset && contract_is_image(c) ? 1 : c->range_hi;
+}
+
+static bool has_own_range(const struct feature *f) {
+  return isfinite(f->range_lo) || isfinite(f->range_hi);
+}
+
+void contract_feature_range(const struct contract *c, size_t i, double *out_lo, double *out_hi) {
+  const struct feature *f = &c->features[i];
+  *out_lo = has_own_range(f) ? f->range_lo : c->range_lo;
+  *out_hi = has_own_range(f) ? f->range_hi : c->range_hi;
 }
 
 /* Sets the sentence and returns the error. Each check below looks at one aspect. */
@@ -200,6 +210,10 @@ static enum err check_range(const struct contract *c, char *reason) {
     return say(reason, ERR_RANGE, "the range of inputs must go from a lower to a higher number");
   if (contract_is_image(c) && !isfinite(hi - lo))
     return say(reason, ERR_RANGE, "the range of an image needs both ends, a finite number apart");
+  for (size_t i = 0; i < c->n_features; i++)
+    if (!(c->features[i].range_lo < c->features[i].range_hi))
+      return say(reason, ERR_RANGE, "the range of feature \"%s\" must go from a lower to a higher number",
+                 c->features[i].name);
   return ERR_OK;
 }
 
@@ -289,6 +303,21 @@ static const char *quoted(const char *name, char out[2 * MAX_NAME_BYTES + 2]) {
   return out;
 }
 
+static void write_bound(struct writer *w, const char *what, double bound) {
+  char number[NUMBER_TEXT_BYTES] = "any";
+  if (isfinite(bound))
+    number_write(bound, number);
+  text_line(w, "%s: %s", what, number);
+}
+
+static void write_feature_range(struct writer *w, size_t i, const struct feature *f) {
+  char what[2 * NUMBER_TEXT_BYTES];
+  snprintf(what, sizeof what, "range %zu lo", i);
+  write_bound(w, what, f->range_lo);
+  snprintf(what, sizeof what, "range %zu hi", i);
+  write_bound(w, what, f->range_hi);
+}
+
 static void write_inputs(struct writer *w, const struct contract *c) {
   char name[2 * MAX_NAME_BYTES + 2], unit[2 * MAX_NAME_BYTES + 2];
   if (contract_is_image(c))
@@ -297,14 +326,9 @@ static void write_inputs(struct writer *w, const struct contract *c) {
     text_line(w, "feature %zu: %s", i, quoted(c->features[i].name, name));
     if (c->features[i].unit[0] != '\0')
       text_line(w, "unit %zu: %s", i, quoted(c->features[i].unit, unit));
+    if (has_own_range(&c->features[i]))
+      write_feature_range(w, i, &c->features[i]);
   }
-}
-
-static void write_bound(struct writer *w, const char *what, double bound) {
-  char number[NUMBER_TEXT_BYTES] = "any";
-  if (isfinite(bound))
-    number_write(bound, number);
-  text_line(w, "range %s: %s", what, number);
 }
 
 static void write_split(struct writer *w, const struct contract *c) {
@@ -344,8 +368,8 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   write_inputs(&w, c);
   double lo, hi;
   contract_range(c, &lo, &hi);
-  write_bound(&w, "lo", lo);
-  write_bound(&w, "hi", hi);
+  write_bound(&w, "range lo", lo);
+  write_bound(&w, "range hi", hi);
   scale_write(&w, &c->scale);
   text_line(&w, "missing: refused");
   text_line(&w, "init seed: %" PRIu64, c->init_seed);

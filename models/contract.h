@@ -29,6 +29,7 @@ enum metric { METRIC_BY_TASK, METRIC_ACCURACY, METRIC_R2, METRIC_AUC };
 struct feature {
   char name[MAX_NAME_BYTES];
   char unit[MAX_NAME_BYTES]; /* "" when none is stated */
+  double range_lo, range_hi; /* of raw values; −inf … inf when the whole contract's range holds */
 };
 
 struct class_name {
@@ -71,11 +72,14 @@ struct contract {
 struct contract *contract_new(void);
 void contract_free(struct contract *c);
 
-/* Append; order is meaning. `unit` may be NULL. ERR_LIMIT: name too long or too many; ERR_NO_MEMORY. */
+/* Append; order is meaning. `unit` may be NULL; the range of a new feature is unset. ERR_LIMIT: name too long or too many; ERR_NO_MEMORY. */
 MUST_USE enum err contract_add_class(struct contract *c, const char *name);
 MUST_USE enum err contract_add_feature(struct contract *c, const char *name, const char *unit);
 
 bool contract_is_image(const struct contract *c);
+
+/* The range in effect of column i: its own, or that of the whole contract where it has none. */
+void contract_feature_range(const struct contract *c, size_t i, double *out_lo, double *out_hi);
 
 /* The range in effect: 0 … 1 for an image whose range is unset. */
 void contract_range(const struct contract *c, double *out_lo, double *out_hi);

@@ -1,5 +1,4 @@
-/* CSV tables (RFC 4180: comma, double quotes, LF or CRLF, a header line; a UTF-8 byte order mark is skipped), mapped to
- * the contract by the header's names.
+/* CSV tables (csv_scan.h) mapped to the contract by the header's names.
  *
  * Columns that the contract does not name are counted and ignored; their order in the file means nothing. Numbers are
  * strict and free of the locale (number.h). Missing values are refused, in whatever way they are written. Rows stream:

@@ -1,4 +1,5 @@
-/* The CSV reader: rows that it gives out keep to the contract, faults have a sentence. */
+/* The CSV reader: rows that it gives out keep to the contract, faults have a sentence. Whatever it refuses or reads, the
+ * profile and the check of the same file end, and what the reader takes has no finding that is an error but few samples. */
 #include "models/csv_reader.h"
 
 #include <math.h>
@@ -7,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/must.h"
+#include "crypto/digest.h"
+#include "models/check.h"
 #include "tests/fuzz/fuzz.h"
 
 static enum err check_row(void *context, const struct sample *s) {
@@ -26,6 +29,22 @@ static struct contract *two_columns(void) {
   return c;
 }
 
+static void profile(const char *path, const struct contract *c, enum err read) {
+  struct profile *p = NULL;
+  struct findings found = {0};
+  struct data_place why = {0};
+  enum err e = profile_read(&(struct data_file){path, NULL},
+                            &(struct profile_options){.contract = c, .fn = &digest_blake2b}, &p, &why);
+  MUST(read != ERR_OK || e == ERR_OK);
+  if (e == ERR_OK) {
+    MUST(check_training(p, c, &found) == ERR_OK);
+    for (size_t i = 0; i < found.n; i++)
+      MUST(read != ERR_OK || !found.items[i].is_error || found.items[i].code == FINDING_FEW_SAMPLES);
+  }
+  findings_done(&found);
+  profile_free(p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct contract *c = two_columns();
   int fd = memfd_create("csv", MFD_CLOEXEC);
@@ -36,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct data_place why = {0};
   enum err e = csv_read(path, c, &(struct sample_sink){check_row, c, NULL}, &n_ignored, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
+  profile(path, c, e);
   close(fd);
   contract_free(c);
   return 0;

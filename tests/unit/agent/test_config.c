@@ -109,17 +109,18 @@ END_TEST
 
 START_TEST(regression_needs_no_classes) {
   struct site_folder f =
-      site_folder_new(GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C } ]\n"
+      site_folder_new(GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C, range: -40..85 } ]\n"
                                  "holdout_by: part\n"
                                  "scale: { mean: [ 1, 2 ], sd: [ 3, 4 ] }\nmodel: dense 1\n");
   struct config *c = load(&f, NULL);
   const struct contract *k = c->jobs[0].job.contract;
   ck_assert(k->task == TASK_REGRESS && k->loss == LOSS_MEAN_SQUARED_ERROR && k->n_classes == 0);
   ck_assert_str_eq(k->features[1].unit, "C");
+  ck_assert(k->features[1].range_lo == -40 && k->features[1].range_hi == 85);
   ck_assert_str_eq(k->holdout_by, "part");
   ck_assert(k->validation == 0.1);
   ck_assert(k->scale.n == 2 && k->scale.sd[1] == 4);
-  ck_assert_str_eq(value_of(c, "features")->text, "[x, t (C)]");
+  ck_assert_str_eq(value_of(c, "features")->text, "[x, t (C) -40..85]");
   ck_assert_str_eq(value_of(c, "scale")->text, "{ mean: [1, 2], sd: [3, 4] }");
   config_free(c);
   site_folder_free(&f);

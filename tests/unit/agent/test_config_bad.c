@@ -130,7 +130,7 @@ static const struct {
     {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, [ b ] ]\nfeatures: [ x ]\nmodel: dense classes\n",
      ERR_SYNTAX, "a.job.yaml:4:15: ", "not a class name"},
     {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { nme: x } ]\nmodel: dense classes\n",
-     ERR_SYNTAX, "a.job.yaml:5:15: ", "write { name: temp_C, unit: C }"},
+     ERR_SYNTAX, "a.job.yaml:5:15: ", "write { name: temp_C, unit: C, range: -40..85 }"},
     {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dnese 4, dense classes\n",
      ERR_SYNTAX, "a.job.yaml:6:8: ", "dense"},
     {NULL,

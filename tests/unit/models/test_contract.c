@@ -126,6 +126,7 @@ START_TEST(hash_follows_every_fact) {
   DIFFERS(c->features[0].unit[0] = 'M', c->features[0].unit[0] = 'N');
   DIFFERS(c->scale.mean[0] = nextafter(14.2, 15), c->scale.mean[0] = 14.2);
   DIFFERS(c->range_hi = 1, c->range_hi = INFINITY);
+  DIFFERS(c->features[1].range_hi = 85, c->features[1].range_hi = INFINITY);
   DIFFERS(c->split.seed = 2, c->split.seed = 1);
   DIFFERS(c->holdout = 0.2, c->holdout = 0.25);
   DIFFERS(c->validation = 0.2, c->validation = 0.1);
@@ -211,6 +212,9 @@ static void spoil_local(struct contract *c) {
 static void spoil_holdout(struct contract *c) {
   c->holdout = 0.95;
 }
+static void spoil_feature_range(struct contract *c) {
+  c->features[0].range_lo = c->features[0].range_hi = 3;
+}
 static void spoil_validation(struct contract *c) {
   c->validation = -0.1;
 }
@@ -269,6 +273,7 @@ START_TEST(check_says_what_is_wrong) {
       {spoil_local, ERR_RANGE, "`local` takes no numbers"},
       {spoil_holdout, ERR_RANGE, "holdout"},
       {spoil_holdout_nan, ERR_RANGE, "holdout"},
+      {spoil_feature_range, ERR_RANGE, "the range of feature \"force_N\""},
       {spoil_validation, ERR_RANGE, "the validation must be 0 to 0.9"},
       {spoil_training, ERR_RANGE, "holdout and validation together are 1, at most 0.95"},
       {spoil_group, ERR_RANGE, "whole classes would be kept apart"},

@@ -313,6 +313,23 @@ static enum err read_groups(const char *text, const char *by, char groups[64], s
   return e;
 }
 
+START_TEST(a_features_own_range_comes_first) {
+  struct contract *c = kit_table();
+  struct kit_file f = kit_text("force_N,temp_C,verdict\n200,85,ok\n200,291,ok\n");
+  struct data_place why;
+  char groups[64] = "";
+  size_t n_ignored;
+  c->range_hi = 250;
+  c->features[1].range_lo = -40;
+  c->features[1].range_hi = 85;
+  ck_assert_int_eq(csv_read(f.path, c, &(struct sample_sink){keep_group, groups, NULL}, &n_ignored, &why), ERR_RANGE);
+  ck_assert(why.line == 3 && why.column == 2);
+  ck_assert_ptr_nonnull(strstr(why.sentence, "\"temp_C\" is 291, the contract allows -40 to 85"));
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(the_group_is_the_text_of_its_column) {
   char groups[64];
   struct data_place why;
@@ -339,5 +356,5 @@ int main(void) {
   return SUITE_RUN("models/csv", one_table_in_many_writings, the_label_may_be_a_column_number, regression_reads_targets,
                    faults_have_line_column_and_remedy, values_outside_the_range_are_refused, nul_bytes_are_refused,
                    fields_and_columns_have_a_limit, images_have_no_columns, the_sink_ends_the_reading,
-                   lines_longer_than_the_buffer, the_group_is_the_text_of_its_column);
+                   lines_longer_than_the_buffer, the_group_is_the_text_of_its_column, a_features_own_range_comes_first);
 }
