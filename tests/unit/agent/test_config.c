@@ -108,10 +108,10 @@ START_TEST(every_key_reaches_its_field) {
 END_TEST
 
 START_TEST(regression_needs_no_classes) {
-  struct site_folder f =
-      site_folder_new(GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C, range: -40..85 } ]\n"
-                                 "holdout_by: part\n"
-                                 "scale: { mean: [ 1, 2 ], sd: [ 3, 4 ] }\nmodel: dense 1\n");
+  struct site_folder f = site_folder_new(
+      GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C, range: -40..85 } ]\n"
+                 "holdout_by: part\n"
+                 "scale: { mean: [ 1, 2 ], sd: [ 3, 4 ] }\nmodel: dense 1\n");
   struct config *c = load(&f, NULL);
   const struct contract *k = c->jobs[0].job.contract;
   ck_assert(k->task == TASK_REGRESS && k->loss == LOSS_MEAN_SQUARED_ERROR && k->n_classes == 0);
