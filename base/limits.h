@@ -14,6 +14,7 @@ enum {
 
   /* files that people write */
   MAX_CONFIG_BYTES = 256 * 1024,
+  MAX_JOB_TEXT_BYTES = 48 * 1024, /* of a job file that travels: it fits in one frame */
   MAX_KEY_FILE_BYTES = 4096,
   MAX_CSV_COLUMNS = 16384,
   MAX_CSV_FIELD_BYTES = 4096,

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "crypto/identity.h"
+#include "crypto/job_file.h"
 #include "crypto/manifest.h"
 
 struct gossip;
@@ -50,11 +51,11 @@ struct gossip_config {
   const struct gossip_peer_config *peers; /* ascending by key, without duplicates, not ourselves; copied */
   size_t n_peers;
   const struct gossip_job_config *jobs; /* texts borrowed for life */
-  size_t n_jobs;
-  uint64_t payload_max_bytes;        /* receive memory in total */
-  uint64_t payload_bound;            /* the longest payload that any job's encoding can have */
-  uint8_t beat_s;                    /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
-  uint16_t version_min, version_max; /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
+  size_t n_jobs;                        /* 0: it only asks for job files */
+  uint64_t payload_max_bytes;           /* receive memory in total */
+  uint64_t payload_bound;               /* the longest payload that any job's encoding can have */
+  uint8_t beat_s;                       /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
+  uint16_t version_min, version_max;    /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
   uint64_t (*now_ms)(void *context);
   void *now_context;
 };
@@ -142,6 +143,13 @@ struct gossip_events {
   /* The peer says what became of our update. */
   void (*on_done)(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome);
 
+  /* The peer wants the job file (zeros: every one that is offered): gossip_send_job_file. */
+  void (*on_ask_job)(void *context, size_t peer, const struct digest *job);
+
+  /* A job file of this swarm, signed by this agent or by one of its peers, of whatever job; f borrows from `bytes`, its
+   * n canonical bytes. Whether the text is one is for the agent to judge. */
+  void (*on_job_file)(void *context, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n);
+
   /* ---- questions that the agent answers at once ---- */
 
   /* Own words for a HELLO to the peer. */
@@ -209,6 +217,25 @@ void gossip_kick(struct gossip *g, size_t peer, enum err reason);
 
 /* The store's epoch was raised (rolled-back store): used from the next handshake on; sessions are renewed. */
 void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
+
+/* ---- jobs that come and go ------------------------------------------------------------------------------------------ */
+
+/* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. Its texts are borrowed
+ * for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS. */
+MUST_USE enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, uint64_t payload_bound,
+                                 size_t *out_index);
+
+/* The job runs no more: peers are told. Its index stays taken, its callbacks end. */
+void gossip_end_job(struct gossip *g, size_t job);
+
+/* Whether the peer has a session and its HELLO names the job, be it one of ours or not. */
+bool gossip_names_job(const struct gossip *g, size_t peer, const struct digest *job);
+
+/* Asks for one job file, or, with zeros, for every one that the peer offers. */
+void gossip_ask_job(struct gossip *g, size_t peer, const struct digest *job);
+
+/* Sends a signed job file. ERR_BACKLOG: too much waits for the peer, later; ERR_NO_SESSION, ERR_NO_MEMORY. */
+MUST_USE enum err gossip_send_job_file(struct gossip *g, size_t peer, const uint8_t *bytes, size_t n);
 
 /* ---- showing ------------------------------------------------------------------------------------------------------ */
 

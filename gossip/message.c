@@ -332,6 +332,27 @@ static void beat_write(struct writer *w, const struct message *m) {
   writer_u8(w, m->beat_s);
 }
 
+/* ---- ASK-JOB and JOB-FILE -------------------------------------------------------------------------------------------- */
+
+static void ask_job_read(struct cursor *c, struct message *m) {
+  digest_read(c, &m->ask_job.job);
+}
+
+static void ask_job_write(struct writer *w, const struct message *m) {
+  digest_write(w, &m->ask_job.job);
+}
+
+static void job_file_view(struct cursor *c, struct message *m) {
+  struct message_job_file *f = &m->job_file;
+  f->n = c->left;
+  demand(c, f->n >= 1 && f->n <= JOB_FILE_MAX_BYTES);
+  f->bytes = cursor_view(c, f->n);
+}
+
+static void job_file_copy(struct writer *w, const struct message *m) {
+  writer_bytes(w, m->job_file.bytes, m->job_file.n);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static const struct codec {
@@ -350,6 +371,8 @@ static const struct codec {
     [MESSAGE_DONE] = {done_read, done_write},
     [MESSAGE_BYE] = {bye_read, bye_write},
     [MESSAGE_BEAT] = {beat_read, beat_write},
+    [MESSAGE_ASK_JOB] = {ask_job_read, ask_job_write},
+    [MESSAGE_JOB_FILE] = {job_file_view, job_file_copy},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

@@ -8,6 +8,7 @@
 #define GOSSIP_MESSAGE_H
 
 #include "base/bytes.h"
+#include "crypto/job_file.h"
 #include "gossip/gossip.h"
 
 /* The type in a frame's head. */
@@ -26,6 +27,8 @@ enum message_type {
   MESSAGE_DONE,
   MESSAGE_BYE,
   MESSAGE_BEAT,
+  MESSAGE_ASK_JOB,
+  MESSAGE_JOB_FILE,
   MESSAGE_END, /* one past the last */
 };
 
@@ -33,7 +36,7 @@ enum {
   ROOT_PREFIX_BYTES = 16,
   MAX_SIBLINGS = 16,
   CHUNK_HEAD_BYTES = ROOT_PREFIX_BYTES + 4 + 1,
-  MAX_CONTROL_BYTES = 36 + 2 * MAX_SCHEMA_TEXT_BYTES, /* every message but CHUNK */
+  MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK */
   OFFER_BYTES = 32,
   ANSWER_BYTES = 35,
 };
@@ -117,6 +120,16 @@ struct message_done {
   enum err outcome; /* ERR_OK: merged */
 };
 
+struct message_ask_job {
+  struct digest job; /* zeros: every one that is offered */
+};
+
+/* The signed object, not yet read: its form is judged with its content. */
+struct message_job_file {
+  const uint8_t *bytes;
+  size_t n; /* 1 … JOB_FILE_MAX_BYTES */
+};
+
 struct message {
   enum message_type type;
   union {
@@ -132,6 +145,8 @@ struct message {
     struct message_done done;
     enum err bye;
     uint8_t beat_s; /* not 0 */
+    struct message_ask_job ask_job;
+    struct message_job_file job_file;
   };
 };
 

@@ -128,7 +128,7 @@ struct link_sink node_sink(struct gossip *g) {
 
 size_t job_find(const struct gossip *g, const struct digest *job) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
-    if (digest_equal(&g->jobs[i].job, job))
+    if (!g->is_ended[i] && digest_equal(&g->jobs[i].job, job))
       return i;
   return SIZE_MAX;
 }
@@ -178,8 +178,8 @@ static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_
 /* ---- life -------------------------------------------------------------------------------------------------------------- */
 
 static enum err config_check(const struct gossip_config *c, char out_why[MAX_REASON_BYTES]) {
-  if (c->n_peers > MAX_PEERS || c->n_jobs < 1 || c->n_jobs > MAX_JOBS_IN_HELLO) {
-    snprintf(out_why, MAX_REASON_BYTES, "at most %d peers and 1 to %d jobs are possible", MAX_PEERS, MAX_JOBS_IN_HELLO);
+  if (c->n_peers > MAX_PEERS || c->n_jobs > MAX_JOBS_IN_HELLO) {
+    snprintf(out_why, MAX_REASON_BYTES, "at most %d peers and %d jobs are possible", MAX_PEERS, MAX_JOBS_IN_HELLO);
     return ERR_LIMIT;
   }
   for (size_t i = 0; i + 1 < c->n_peers; i++)
@@ -207,7 +207,8 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
     g->config.beat_s = GOSSIP_BEAT_S;
   if (g->config.version_max == 0)
     g->config.version_min = g->config.version_max = GOSSIP_VERSION;
-  memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
+  if (config->n_jobs > 0)
+    memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
   g->events = *events;
   g->peers = peers;
   g->budget.limit = config->payload_max_bytes;
@@ -256,6 +257,56 @@ void gossip_close(struct gossip *g, enum err reason) {
   node_free(g);
 }
 
+/* ---- jobs that come and go ---------------------------------------------------------------------------------------------- */
+
+static void tell_jobs(struct gossip *g) {
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (g->peers[i].info.has_session)
+      send_hello_again(g, &g->peers[i]);
+}
+
+enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, uint64_t payload_bound,
+                        size_t *out_index) {
+  if (g->config.n_jobs == MAX_JOBS_IN_HELLO)
+    return ERR_LIMIT;
+  if (job_find(g, &job->job) != SIZE_MAX)
+    return ERR_EXISTS;
+  size_t index = g->config.n_jobs;
+  g->jobs[index] = *job;
+  for (size_t i = 0; i < g->n_peers; i++) {
+    g->peers[i].job_reasons[index] = ERR_JOB; /* until its HELLO says otherwise */
+    g->peers[i].is_difference_known[index] = false;
+  }
+  g->config.n_jobs++;
+  if (payload_bound > g->config.payload_bound)
+    g->config.payload_bound = payload_bound;
+  *out_index = index;
+  tell_jobs(g);
+  return ERR_OK;
+}
+
+void gossip_end_job(struct gossip *g, size_t job) {
+  MUST(job < g->config.n_jobs);
+  if (g->is_ended[job])
+    return;
+  g->is_ended[job] = true;
+  for (size_t i = 0; i < g->n_peers; i++) {
+    gossip_fetch_cancel(g, i, job);
+    g->peers[i].job_reasons[job] = ERR_JOB;
+    g->peers[i].is_state_due[job] = false;
+  }
+  tell_jobs(g);
+}
+
+bool gossip_names_job(const struct gossip *g, size_t peer, const struct digest *job) {
+  MUST(peer < g->n_peers);
+  const struct peer *p = &g->peers[peer];
+  for (size_t i = 0; p->info.has_session && i < p->n_named_jobs; i++)
+    if (digest_equal(&p->named_jobs[i], job))
+      return true;
+  return false;
+}
+
 /* ---- sending ------------------------------------------------------------------------------------------------------------ */
 
 /* The peer, when it has a session in which this job is equal. */
@@ -268,7 +319,7 @@ static struct peer *partner(struct gossip *g, size_t peer, size_t job) {
 void gossip_state_changed(struct gossip *g, size_t job) {
   MUST(job < g->config.n_jobs);
   for (size_t i = 0; i < g->n_peers; i++)
-    g->peers[i].is_state_due[job] = g->peers[i].info.has_session;
+    g->peers[i].is_state_due[job] = g->peers[i].info.has_session && !g->is_ended[job];
 }
 
 void gossip_ask(struct gossip *g, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t n) {
@@ -315,6 +366,21 @@ void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job) {
   for (size_t i = 0; i < MAX_FETCHES; i++)
     if (f->slots[i].step != FETCH_FREE && f->slots[i].job == job)
       fetch_drop(f, &f->slots[i]);
+}
+
+void gossip_ask_job(struct gossip *g, size_t peer, const struct digest *job) {
+  MUST(peer < g->n_peers);
+  struct message m = {.type = MESSAGE_ASK_JOB, .ask_job = {*job}};
+  if (g->peers[peer].info.has_session)
+    send_message(g, &g->peers[peer], &m);
+}
+
+enum err gossip_send_job_file(struct gossip *g, size_t peer, const uint8_t *bytes, size_t n) {
+  MUST(peer < g->n_peers && n >= 1 && n <= JOB_FILE_MAX_BYTES);
+  struct peer *p = &g->peers[peer];
+  if (!p->info.has_session)
+    return ERR_NO_SESSION;
+  return outbox_put(&p->outbox, MESSAGE_JOB_FILE, bytes, n);
 }
 
 void gossip_count(struct gossip *g, size_t peer, enum err reason) {

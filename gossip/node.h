@@ -41,6 +41,7 @@ enum {
   FLUSH_MAX_MS = 16,
   MAX_BAD_SEALS = 3,
   MAX_CHUNKS_AT_ONCE = 16, /* to one peer, before the next has its turn */
+  MAX_HELLOS = 64,         /* each way in a session: the list of jobs changes by people's hands */
 };
 
 enum timer {
@@ -90,6 +91,9 @@ struct peer {
 
   enum err job_reasons[MAX_JOBS_IN_HELLO]; /* of the live session, own jobs in order; ERR_OK: equal */
   bool is_difference_known[MAX_JOBS_IN_HELLO];
+  struct digest named_jobs[MAX_JOBS_IN_HELLO]; /* of its last HELLO, ours or not … */
+  size_t n_named_jobs;                         /* … as long as the session is up */
+  unsigned n_hellos, n_own_hellos;             /* of the live session */
 
   uint8_t beat_s; /* as the peer announced it in this session; 0: not yet */
   bool is_beat_due;
@@ -106,6 +110,7 @@ struct peer {
 struct gossip {
   struct gossip_config config; /* peers: NULL, they are in the table below */
   struct gossip_job_config jobs[MAX_JOBS_IN_HELLO];
+  bool is_ended[MAX_JOBS_IN_HELLO]; /* a job that runs no more keeps its index */
   struct gossip_events events;
   struct link link;
   struct peer *peers; /* ascending by key */
@@ -138,7 +143,7 @@ static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
   return (size_t)(p - g->peers);
 }
 
-/* Own index of a job, or SIZE_MAX. */
+/* Own index of a job that runs, or SIZE_MAX. */
 size_t job_find(const struct gossip *g, const struct digest *job);
 
 void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms);
@@ -208,6 +213,9 @@ void session_check_rekey(struct gossip *g, struct peer *p);
 /* Waits for the peer; does nothing without a live session. */
 void send_message(struct gossip *g, struct peer *p, const struct message *m);
 void send_hello(struct gossip *g, struct peer *p);
+
+/* The list of jobs has changed. A peer that was told MAX_HELLOS times gets a new session. */
+void send_hello_again(struct gossip *g, struct peer *p);
 void send_schema(struct gossip *g, struct peer *p, size_t job);
 
 /* BEAT is due. */

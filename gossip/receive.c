@@ -20,8 +20,9 @@ static const struct hello_entry *hello_find(const struct message_hello *h, const
   return NULL;
 }
 
-static enum err job_judge(const struct gossip_job_config *ours, const struct hello_entry *theirs) {
-  if (!theirs)
+static enum err job_judge(const struct gossip *g, size_t job, const struct hello_entry *theirs) {
+  const struct gossip_job_config *ours = &g->jobs[job];
+  if (!theirs || g->is_ended[job])
     return ERR_JOB;
   if (!digest_equal(&ours->schema, &theirs->schema))
     return ERR_SCHEMA;
@@ -35,7 +36,8 @@ static void explain_jobs(struct gossip *g, struct peer *p) {
       peer_explain(g, p, ERR_OK, "%s", "");
       return;
     }
-  peer_explain(g, p, p->job_reasons[0], "%s", err_sentence(p->job_reasons[0]));
+  enum err reason = g->config.n_jobs > 0 ? p->job_reasons[0] : ERR_OK; /* who runs none comes for job files */
+  peer_explain(g, p, reason, "%s", reason == ERR_OK ? "" : err_sentence(reason));
 }
 
 static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const struct hello_entry *theirs) {
@@ -51,19 +53,38 @@ static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const str
   g->events.on_refused_job(g->events.context, peer_index(g, p), job, p->job_reasons[job]);
 }
 
+static void name_jobs(struct peer *p, const struct message_hello *hello) {
+  p->n_named_jobs = hello->n_jobs;
+  for (size_t i = 0; i < hello->n_jobs; i++)
+    p->named_jobs[i] = hello->jobs[i].job;
+}
+
+/* The first one opens the session to everything else; a later one tells of jobs that came or went. Whoever learns from it of
+ * a job that both run says HELLO in return, for the other side lacks the same. */
 static void on_hello(struct gossip *g, struct peer *p, const struct message *m) {
-  if (p->is_greeted) {
+  enum err before[MAX_JOBS_IN_HELLO];
+  bool is_first = !p->is_greeted, is_news = false;
+  if (p->n_hellos == MAX_HELLOS) {
     peer_count(p, ERR_MESSAGE);
     return;
   }
+  p->n_hellos++;
+  name_jobs(p, &m->hello);
   for (size_t i = 0; i < g->config.n_jobs; i++) {
-    p->job_reasons[i] = job_judge(&g->jobs[i], hello_find(&m->hello, &g->jobs[i].job));
-    p->is_difference_known[i] = false;
+    before[i] = is_first ? ERR_JOB : p->job_reasons[i];
+    p->job_reasons[i] = job_judge(g, i, hello_find(&m->hello, &g->jobs[i].job));
+    if (before[i] != p->job_reasons[i])
+      p->is_difference_known[i] = false;
+    is_news |= before[i] == ERR_JOB && p->job_reasons[i] != ERR_JOB;
   }
   explain_jobs(g, p);
-  session_greeted(g, p);
+  if (is_first)
+    session_greeted(g, p);
   for (size_t i = 0; i < g->config.n_jobs && p->info.has_session; i++)
-    on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].job));
+    if (!g->is_ended[i] && (is_first || before[i] != p->job_reasons[i]))
+      on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].job));
+  if (!is_first && is_news && p->info.has_session)
+    send_hello_again(g, p);
 }
 
 static void on_schema(struct gossip *g, struct peer *p, const struct message *m) {
@@ -221,6 +242,46 @@ static void on_refused(struct gossip *g, struct peer *p, const struct message *m
     fail_fetch(g, p, fetch, false, m->refused.reason);
 }
 
+/* ---- job files ---------------------------------------------------------------------------------------------------------- */
+
+static void on_ask_job(struct gossip *g, struct peer *p, const struct message *m) {
+  g->events.on_ask_job(g->events.context, peer_index(g, p), &m->ask_job.job);
+}
+
+static bool is_known_key(const struct gossip *g, const struct identity_key *key) {
+  if (identity_key_equal(key, identity_public(g->config.identity)))
+    return true;
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (identity_key_equal(key, &g->peers[i].config.key))
+      return true;
+  return false;
+}
+
+static enum err job_file_judge(const struct gossip *g, const struct job_file *f) {
+  if (memcmp(f->swarm.bytes, g->config.swarm, sizeof f->swarm.bytes) != 0)
+    return ERR_SWARM;
+  if (!is_known_key(g, &f->proposer))
+    return ERR_ORIGIN;
+  return job_file_verify(f);
+}
+
+static void on_job_file(struct gossip *g, struct peer *p, const struct message *m) {
+  struct job_file f;
+  enum err e = job_file_read(m->job_file.bytes, m->job_file.n, &f);
+  if (e == ERR_OK)
+    e = job_file_judge(g, &f);
+  else
+    e = err_drop_index(e) >= 0 ? e : ERR_MESSAGE;
+  if (e == ERR_OK) {
+    g->events.on_job_file(g->events.context, peer_index(g, p), &f, m->job_file.bytes, m->job_file.n);
+    return;
+  }
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "a job file was refused: %s", err_sentence(e));
+  peer_count(p, e);
+  notes_put(&g->notes, node_now(g), peer_index(g, p), e, text);
+}
+
 /* ---- DONE, BYE and BEAT ------------------------------------------------------------------------------------------------ */
 
 static void on_done(struct gossip *g, struct peer *p, const struct message *m) {
@@ -253,6 +314,8 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet, [MESSAGE_REFUSED] = on_refused,
       [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,     [MESSAGE_SCHEMA] = on_schema,
       [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,         [MESSAGE_BEAT] = on_beat,
+      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,         [MESSAGE_ASK_JOB] = on_ask_job,
+      [MESSAGE_JOB_FILE] = on_job_file,
   };
   struct message m;
   enum err e = message_read(type, plain, n, &m);

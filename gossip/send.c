@@ -21,14 +21,23 @@ void send_message(struct gossip *g, struct peer *p, const struct message *m) {
 
 void send_hello(struct gossip *g, struct peer *p) {
   struct message m = {.type = MESSAGE_HELLO};
-  m.hello.n_jobs = g->config.n_jobs;
   for (size_t i = 0; i < g->config.n_jobs; i++) {
     const struct gossip_job_config *job = &g->jobs[i];
-    m.hello.jobs[i] =
-        (struct hello_entry){.job = job->job, .file = job->file, .schema = job->schema, .contract = job->contract};
-    g->events.fill_hello(g->events.context, peer_index(g, p), i, &m.hello.jobs[i].words);
+    if (g->is_ended[i])
+      continue;
+    struct hello_entry *entry = &m.hello.jobs[m.hello.n_jobs++];
+    *entry = (struct hello_entry){.job = job->job, .file = job->file, .schema = job->schema, .contract = job->contract};
+    g->events.fill_hello(g->events.context, peer_index(g, p), i, &entry->words);
   }
+  p->n_own_hellos++;
   send_message(g, p, &m);
+}
+
+void send_hello_again(struct gossip *g, struct peer *p) {
+  if (p->n_own_hellos < MAX_HELLOS)
+    send_hello(g, p);
+  else
+    gossip_kick(g, peer_index(g, p), ERR_STOPPED);
 }
 
 void send_schema(struct gossip *g, struct peer *p, size_t job) {
@@ -45,7 +54,7 @@ void send_schema(struct gossip *g, struct peer *p, size_t job) {
 
 void send_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
-    p->is_state_due[i] = true;
+    p->is_state_due[i] = !g->is_ended[i];
   uint64_t beat_ms = session_beat_ms(g, p);
   timer_set(g, p, TIMER_STATE, beat_ms > STATE_EVERY_MS ? beat_ms : STATE_EVERY_MS);
 }

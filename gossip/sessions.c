@@ -167,6 +167,7 @@ static void session_arm(struct gossip *g, struct peer *p, const struct slot *liv
 static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   p->is_greeted = false;
   p->beat_s = 0;
+  p->n_hellos = p->n_own_hellos = 0;
   timer_set(g, p, TIMER_GREETING, DIAL_PATIENCE_MS);
   timer_clear(p, TIMER_DIAL);
   timer_clear(p, TIMER_DIAL_PATIENCE);

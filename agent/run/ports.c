@@ -107,6 +107,14 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
   return outbox_read(&job_of(context, job)->outbox, root, offset, out, n);
 }
 
+static void on_ask_job(void *context, size_t peer, const struct digest *job) {
+  (void)context, (void)peer, (void)job;
+}
+
+static void on_job_file(void *context, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
+  (void)context, (void)peer, (void)f, (void)bytes, (void)n;
+}
+
 struct gossip_events agent_gossip_events(struct agent *a) {
   return (struct gossip_events){
       .context = a,
@@ -119,6 +127,8 @@ struct gossip_events agent_gossip_events(struct agent *a) {
       .on_fetch_failed = on_fetch_failed,
       .on_answer = on_answer,
       .on_done = on_done,
+      .on_ask_job = on_ask_job,
+      .on_job_file = on_job_file,
       .fill_hello = fill_hello,
       .fill_state = fill_state,
       .find_manifest = find_manifest,

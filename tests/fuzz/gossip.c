@@ -110,6 +110,16 @@ static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, e
   (void)context, (void)peer, (void)job, (void)sequence, (void)outcome;
 }
 
+static void on_ask_job(void *context, size_t peer, const struct digest *job) {
+  (void)context, (void)peer, (void)job;
+}
+
+static void on_job_file(void *context, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
+  (void)context, (void)peer;
+  struct job_file again;
+  MUST(job_file_read(bytes, n, &again) == ERR_OK && again.n_text == f->n_text);
+}
+
 static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
   (void)context, (void)peer, (void)job;
   *out_hello = (struct hello_job){0};
@@ -143,6 +153,8 @@ static const struct gossip_events events = {.on_session = on_session,
                                             .on_fetch_failed = on_fetch_failed,
                                             .on_answer = on_answer,
                                             .on_done = on_done,
+                                            .on_ask_job = on_ask_job,
+                                            .on_job_file = on_job_file,
                                             .fill_hello = fill_hello,
                                             .fill_state = fill_state,
                                             .find_manifest = find_manifest,

@@ -56,6 +56,8 @@ MESSAGES = {
     "done": digest(1) + u64(12) + u8(NON_FINITE),
     "bye": u8(STOPPED),
     "beat": u8(25),
+    "ask-job": digest(0x70),
+    "job-file": b"\x01a signed object, read by whoever knows its form",
 }
 
 if __name__ == "__main__":

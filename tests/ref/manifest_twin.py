@@ -66,6 +66,13 @@ def manifest(key, kind, encoding, sequence, payload_root, length, copy_root):
     return body + key.sign(b"starling/v1/manifest\0" + body)
 
 
+def job_file(key, swarm, name, version, label, body):
+    head = b"\1" + swarm + job_id(swarm, name, version, label) + raw(key) + struct.pack("<I", version)
+    head += bytes([len(name)]) + name.encode() + bytes([len(label)]) + label.encode()
+    head += struct.pack("<H", len(body)) + body
+    return head + key.sign(b"starling/v1/job-file\0" + h(head))
+
+
 def frame(key, kind, index, counter, plain):
     head = b"STL1" + struct.pack("<BBHIIQ", kind, 0, 0, index, len(plain), counter)
     return head + ChaCha20Poly1305(key).encrypt(bytes(4) + struct.pack("<Q", counter), plain, head)
@@ -89,6 +96,7 @@ def vectors():
         "manifest_none": manifest(key, 0, 5, 32, bytes(32), 0, bytes(32)),
         "manifest_difference": manifest(key, 1, 1, 33, some_root, 203530, bytes(32)),
         "manifest_full": manifest(key, 2, 0, 48, some_root, 407060, some_copy),
+        "job_file": job_file(key, swarm, "inspection", 2, "night", b"job: inspection\nversion: 2\nrun_label: night\n"),
         "chain_start": h(some_root),
         "chain_next": h(h(some_root), some_copy),
     }

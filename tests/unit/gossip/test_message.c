@@ -108,6 +108,16 @@ static struct message example_beat(void) {
   return (struct message){.type = MESSAGE_BEAT, .beat_s = 25};
 }
 
+static struct message example_ask_job(void) {
+  return (struct message){.type = MESSAGE_ASK_JOB, .ask_job = {filled(0x70)}};
+}
+
+static struct message example_job_file(void) {
+  static const char object[] = "\x01"
+                               "a signed object, read by whoever knows its form";
+  return (struct message){.type = MESSAGE_JOB_FILE, .job_file = {(const uint8_t *)object, sizeof object - 1}};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -125,6 +135,8 @@ static const struct {
     {"done", example_done},
     {"bye", example_bye},
     {"beat", example_beat},
+    {"ask-job", example_ask_job},
+    {"job-file", example_job_file},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };
@@ -177,11 +189,15 @@ START_TEST(what_is_read_and_written_again_is_the_same) {
 }
 END_TEST
 
-/* A chunk's data takes what is there; every other message ends where it ends. */
+/* A chunk's data and a job file take what is there; every other message ends where it ends. */
 START_TEST(a_message_cut_anywhere_is_refused) {
   for (size_t i = 0; i < N_EXAMPLES; i++) {
     struct message m = examples[i].make(), back = {0};
-    size_t n = write_to(plain, &m), least = m.type == MESSAGE_CHUNK ? n - m.chunk.n_data : n - 1;
+    size_t n = write_to(plain, &m), least = n - 1;
+    if (m.type == MESSAGE_CHUNK)
+      least = n - m.chunk.n_data;
+    if (m.type == MESSAGE_JOB_FILE)
+      least = 0;
     for (size_t k = 0; k <= least; k++)
       ck_assert_msg(message_read((uint8_t)m.type, plain, k, &back) == ERR_MESSAGE, "%s at %zu", examples[i].name, k);
     ck_assert_int_eq(back.type, 0);
@@ -192,7 +208,7 @@ END_TEST
 START_TEST(a_byte_too_many_is_refused) {
   for (size_t i = 0; i < N_EXAMPLES; i++) {
     struct message m = examples[i].make(), back;
-    if (m.type == MESSAGE_CHUNK)
+    if (m.type == MESSAGE_CHUNK || m.type == MESSAGE_JOB_FILE)
       continue;
     size_t n = write_to(plain, &m);
     plain[n] = 0;
@@ -275,6 +291,16 @@ START_TEST(a_chunk_is_never_longer_than_a_chunk) {
   ck_assert_uint_le(n, MAX_FRAME_PLAIN_BYTES);
   ck_assert_int_eq(message_read(MESSAGE_CHUNK, plain, n, &back), ERR_OK);
   ck_assert_int_eq(message_read(MESSAGE_CHUNK, plain, n + 1, &back), ERR_MESSAGE);
+}
+END_TEST
+
+START_TEST(a_job_file_is_never_longer_than_one) {
+  static uint8_t object[JOB_FILE_MAX_BYTES + 1];
+  struct message m = {.type = MESSAGE_JOB_FILE, .job_file = {object, JOB_FILE_MAX_BYTES}}, back;
+  size_t n = write_to(plain, &m);
+  ck_assert_uint_le(n, MAX_CONTROL_BYTES);
+  ck_assert_int_eq(message_read(MESSAGE_JOB_FILE, plain, n, &back), ERR_OK);
+  ck_assert_int_eq(message_read(MESSAGE_JOB_FILE, object, sizeof object, &back), ERR_MESSAGE);
 }
 END_TEST
 
@@ -399,6 +425,7 @@ int main(void) {
   return SUITE_RUN("message", bytes_are_the_golden_ones, what_is_read_and_written_again_is_the_same,
                    a_message_cut_anywhere_is_refused, a_byte_too_many_is_refused, an_unknown_type_is_a_bad_frame,
                    values_without_meaning_are_refused, a_job_stands_once_in_hello, a_chunk_is_never_longer_than_a_chunk,
-                   reasons_keep_their_meaning, an_offer_is_read_back, an_offer_without_sense_is_refused,
-                   an_answer_is_a_session_or_a_reason, mutants_are_refused_or_canonical, every_phase_has_a_name);
+                   a_job_file_is_never_longer_than_one, reasons_keep_their_meaning, an_offer_is_read_back,
+                   an_offer_without_sense_is_refused, an_answer_is_a_session_or_a_reason,
+                   mutants_are_refused_or_canonical, every_phase_has_a_name);
 }

@@ -20,6 +20,9 @@ enum { MAX_AGENTS = 3, MAX_WIRES = 256, MAX_TRANSIT = 4096 };
 /* What an agent heard about one peer. */
 struct heard {
   unsigned n_up, n_down, n_hello, n_refused_job, n_state, n_manifest, n_payload, n_failed, n_answer, n_done;
+  unsigned n_ask_job, n_job_file;
+  struct digest asked_job;
+  uint32_t job_file_version;
   enum err down, refused_job, failed, answer, outcome;
   uint64_t answer_first, done_sequence;
   struct hello_job hello;
@@ -195,6 +198,20 @@ static inline void see_done(void *context, size_t peer, size_t job, uint64_t seq
   h->n_done++;
   h->done_sequence = sequence;
   h->outcome = outcome;
+}
+
+static inline void see_ask_job(void *context, size_t peer, const struct digest *job) {
+  struct heard *h = heard_of(context, peer);
+  h->n_ask_job++;
+  h->asked_job = *job;
+}
+
+static inline void see_job_file(void *context, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
+  struct heard *h = heard_of(context, peer);
+  struct job_file again;
+  ck_assert_int_eq(job_file_read(bytes, n, &again), ERR_OK);
+  h->n_job_file++;
+  h->job_file_version = f->version;
 }
 
 static inline void say_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
@@ -416,6 +433,8 @@ static const struct gossip_events agent_events = {
     .on_fetch_failed = see_fetch_failed,
     .on_answer = see_answer,
     .on_done = see_done,
+    .on_ask_job = see_ask_job,
+    .on_job_file = see_job_file,
     .fill_hello = say_hello,
     .fill_state = say_state,
     .find_manifest = find_manifest,
