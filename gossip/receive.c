@@ -310,12 +310,11 @@ static void on_beat(struct gossip *g, struct peer *p, const struct message *m) {
 
 void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
   static void (*const handlers[MESSAGE_END])(struct gossip *, struct peer *, const struct message *) = {
-      [MESSAGE_HELLO] = on_hello,       [MESSAGE_STATE] = on_state,     [MESSAGE_ASK] = on_ask,
-      [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet, [MESSAGE_REFUSED] = on_refused,
-      [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,     [MESSAGE_SCHEMA] = on_schema,
-      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,         [MESSAGE_BEAT] = on_beat,
-      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,         [MESSAGE_ASK_JOB] = on_ask_job,
-      [MESSAGE_JOB_FILE] = on_job_file,
+      [MESSAGE_HELLO] = on_hello,       [MESSAGE_STATE] = on_state,       [MESSAGE_ASK] = on_ask,
+      [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet,   [MESSAGE_REFUSED] = on_refused,
+      [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,       [MESSAGE_SCHEMA] = on_schema,
+      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,           [MESSAGE_BEAT] = on_beat,
+      [MESSAGE_ASK_JOB] = on_ask_job,   [MESSAGE_JOB_FILE] = on_job_file,
   };
   struct message m;
   enum err e = message_read(type, plain, n, &m);
