@@ -32,7 +32,7 @@ enum {
   PREVIOUS_KEEP_MS = 10 * 1000, /* the session before, for frames in flight */
   CLONE_AFTER_MS = 1000,        /* later than that nothing is in flight */
   MAX_BEATS_MISSED = 4,
-  SILENCE_MS = 15 * 1000, /* while a payload comes: a slow link needs seconds for a chunk; and before the first beat */
+  SILENCE_MS = 15 * 1000, /* before the first beat */
   AWAY_MS = 500,          /* a timer so late means that this process stood still and has not read what has come … */
   AWAY_GRACE_MS = 1000,   /* … which it does first */
   STATE_EVERY_MS = 5000,

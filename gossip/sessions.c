@@ -106,10 +106,12 @@ void session_expire(struct gossip *g, struct peer *p) {
   session_end(g, p, ERR_KEY_EXPIRED);
 }
 
+/* Some beats, and while a payload comes the time of one chunk over the slowest link that it may come by. */
 static uint64_t silence_ms(const struct gossip *g, struct peer *p) {
-  uint64_t beats_ms = MAX_BEATS_MISSED * session_beat_ms(g, p);
-  bool is_slow = p->beat_s == 0 || fetch_running(&p->fetches, NULL) != NULL;
-  return is_slow && beats_ms < SILENCE_MS ? SILENCE_MS : beats_ms;
+  const struct fetch *fetch = fetch_running(&p->fetches, NULL);
+  uint64_t beats_ms = p->beat_s > 0 ? MAX_BEATS_MISSED * session_beat_ms(g, p) : SILENCE_MS;
+  uint64_t chunk = !fetch ? 0 : fetch->manifest.n_payload < CHUNK_BYTES ? fetch->manifest.n_payload : CHUNK_BYTES;
+  return beats_ms + chunk * FETCH_RATE_MS / FETCH_RATE_BYTES;
 }
 
 static void session_heard(struct gossip *g, struct peer *p) {

@@ -152,20 +152,22 @@ class Site:
         self.state = folder / "state"
         self.log_file = folder / "log"
         self.process = None
+        self.host, self.prefix, self.environment = "127.0.0.1", [], None  # where and how it is started
         folder.mkdir()
         self.key = starling("key", "new", folder / "agent.key", "--format", "json").data["key"]
 
     @property
     def address(self):
-        return f"tcp://127.0.0.1:{self.port}"
+        return f"tcp://{self.host}:{self.port}"
 
     # -- its process --
 
     def start(self, *flags):
         assert not self.is_running, f"{self.name} runs already"
         with open(self.log_file, "ab") as log:
-            self.process = subprocess.Popen([options.starling, "run", *flags, "-C", self.file], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, preexec_fn=die_with_parent)
+            self.process = subprocess.Popen([*self.prefix, options.starling, "run", *flags, "-C", self.file], stdout=log,
+                                            stdin=subprocess.DEVNULL, stderr=log, preexec_fn=die_with_parent,
+                                            env=self.environment)
         return self
 
     @property
@@ -224,19 +226,26 @@ class Site:
         """The hash of every committed model by label."""
         return {row["label"]: row["model"] for row in self.committed()}
 
-    def job(self):
-        """The job of `status` straight from the control socket, for those who cannot wait for a process to start."""
+    def ask_fast(self, request):
+        """Straight from the control socket, for those who cannot wait for a process to start."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(2)
             control.connect(str(self.state / "control.sock"))
-            control.sendall(b'{"ask":"status"}\n')
+            control.sendall(json.dumps({"ask": request}).encode() + b"\n")
             line = b""
             while not line.endswith(b"\n"):
                 piece = control.recv(65536)
                 if not piece:
                     raise ConnectionError("the agent ended")
                 line += piece
-        return json.loads(line)["data"]["job"]
+        return json.loads(line)["data"]
+
+    def job(self):
+        return self.ask_fast("status")["job"]
+
+    def state_of(self, name):
+        """As what it shows the peer."""
+        return next(peer["state"] for peer in self.ask_fast("peers")["peers"] if peer["name"] == name)
 
     @property
     def log(self):
