@@ -263,6 +263,10 @@ struct gossip_stranger {
 
 size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows, size_t capacity);
 
+/* What was refused from connections without a session of the sender, by reason, all addresses together. With the drops of
+ * the peers, everything that was refused is counted once. */
+void gossip_stranger_drops(const struct gossip *g, uint64_t out_drops[N_DROPS]);
+
 /* All bytes of frames since open. */
 uint64_t gossip_sent_bytes(const struct gossip *g);
 uint64_t gossip_received_bytes(const struct gossip *g);

@@ -28,6 +28,7 @@ static void run_timers(struct gossip *g, struct peer *p) {
       [TIMER_REKEY] = handshake_start,
       [TIMER_EXPIRE] = session_expire,
       [TIMER_PREVIOUS] = session_forget_previous,
+      [TIMER_PENDING] = session_forget_pending,
       [TIMER_SILENCE] = session_silent,
       [TIMER_BEAT] = send_beat,
       [TIMER_STATE] = send_states,
@@ -417,6 +418,10 @@ void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_in
 
 size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows, size_t capacity) {
   return strangers_list(&g->strangers, out_rows, capacity);
+}
+
+void gossip_stranger_drops(const struct gossip *g, uint64_t out_drops[N_DROPS]) {
+  memcpy(out_drops, g->strangers.drops, sizeof g->strangers.drops);
 }
 
 uint64_t gossip_sent_bytes(const struct gossip *g) {

@@ -39,6 +39,7 @@ enum {
   SETTLED_MS = 5000, /* a session that lasted so long ends the back-off */
   FLUSH_MIN_MS = 1,  /* a full connection is tried again, less and less often */
   FLUSH_MAX_MS = 16,
+  PENDING_KEEP_MS = DIAL_PATIENCE_MS, /* an answered handshake whose initiator does not prove its key */
   MAX_BAD_SEALS = 3,
   MAX_CHUNKS_AT_ONCE = 16, /* to one peer, before the next has its turn */
   MAX_HELLOS = 64,         /* each way in a session: the list of jobs changes by people's hands */
@@ -53,6 +54,7 @@ enum timer {
   TIMER_REKEY,
   TIMER_EXPIRE,
   TIMER_PREVIOUS,
+  TIMER_PENDING,
   TIMER_SILENCE,
   TIMER_BEAT,
   TIMER_STATE,
@@ -74,12 +76,22 @@ struct slot {
   unsigned n_bad_seals;
 };
 
+/* A session that is over: what still comes under its index is told from what never had a session. */
+struct retired {
+  uint32_t index; /* 0: none */
+  uint64_t conn;
+};
+
+enum { MAX_RETIRED = 4 };
+
 struct peer {
   struct gossip_peer_config config;
   uint8_t x25519[X25519_BYTES];
   struct gossip_peer_info info; /* has_session: both have said HELLO; we_dialled and rtt_ms are filled when asked for */
 
   struct slot slots[N_SLOTS];
+  struct retired retired[MAX_RETIRED];
+  size_t n_retired;    /* in all; the newest ones are kept */
   bool is_greeted;     /* the live session's HELLO has come */
   uint64_t live_ms;    /* since when there is a live session without a gap */
   uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
@@ -197,6 +209,7 @@ void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn);
 
 void session_expire(struct gossip *g, struct peer *p);          /* TIMER_EXPIRE */
 void session_forget_previous(struct gossip *g, struct peer *p); /* TIMER_PREVIOUS */
+void session_forget_pending(struct gossip *g, struct peer *p);  /* TIMER_PENDING */
 void session_silent(struct gossip *g, struct peer *p);          /* TIMER_SILENCE */
 
 /* Frames go and come at the pace of the slower side. */

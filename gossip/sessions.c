@@ -12,6 +12,20 @@ static void slot_clear(struct slot *s) {
   *s = (struct slot){0};
 }
 
+/* The end of a session that was live. */
+static void slot_retire(struct peer *p, struct slot *s) {
+  if (s->session)
+    p->retired[p->n_retired++ % MAX_RETIRED] = (struct retired){s->session->ends.own_index, s->conn};
+  slot_clear(s);
+}
+
+/* The end of a session whose initiator has not proven its key: its first message may have been a replay. */
+static void slot_disprove(struct peer *p, struct slot *s) {
+  if (s->session)
+    peer_count(p, ERR_HANDSHAKE);
+  slot_clear(s);
+}
+
 static void slot_move(struct slot *to, struct slot *from) {
   slot_clear(to);
   *to = *from;
@@ -34,6 +48,17 @@ static uint32_t index_new(const struct gossip *g, const struct peer *p) {
     index = (uint32_t)(random_u64() << 8) | (uint32_t)peer_index(g, p);
   } while (index >> 8 == 0 || index_is_used(p, index));
   return index;
+}
+
+/* Why an index that names no session on this connection is refused, and whom it counts against. */
+static void index_blame(struct gossip *g, uint32_t index, uint64_t conn, const char *address) {
+  struct peer *p = (index & 0xff) < g->n_peers ? &g->peers[index & 0xff] : NULL;
+  for (size_t i = 0; p && i < MAX_RETIRED; i++)
+    if (index != 0 && p->retired[i].index == index && p->retired[i].conn == conn) {
+      peer_count(p, ERR_KEY_EXPIRED);
+      return;
+    }
+  frame_blame(g, conn, address, ERR_FRAME);
 }
 
 static struct slot *slot_find(struct gossip *g, uint32_t index, uint64_t conn, struct peer **out_peer) {
@@ -84,7 +109,7 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
   if (!live->session)
     return;
   uint64_t conn = live->conn;
-  slot_clear(live);
+  slot_retire(p, live);
   session_forget_previous(g, p);
   session_down(g, p, reason);
   conn_close(g, p, conn);
@@ -92,9 +117,11 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
 }
 
 void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn) {
-  for (enum slot_name i = SLOT_PREVIOUS; i < N_SLOTS; i++)
-    if (p->slots[i].session && p->slots[i].conn == conn)
-      slot_clear(&p->slots[i]);
+  for (enum slot_name i = SLOT_PENDING; i < N_SLOTS; i++)
+    if (p->slots[i].conn == conn)
+      slot_disprove(p, &p->slots[i]);
+  if (p->slots[SLOT_PREVIOUS].conn == conn)
+    slot_retire(p, &p->slots[SLOT_PREVIOUS]);
   if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn) {
     peer_explain(g, p, ERR_NO_SESSION, "the connection was lost");
     session_end(g, p, ERR_NO_SESSION);
@@ -139,10 +166,21 @@ void session_forget_previous(struct gossip *g, struct peer *p) {
   if (!previous->session)
     return;
   uint64_t conn = previous->conn;
-  slot_clear(previous);
+  slot_retire(p, previous);
   timer_clear(p, TIMER_PREVIOUS);
   if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn != conn)
     conn_close(g, p, conn);
+}
+
+void session_forget_pending(struct gossip *g, struct peer *p) {
+  for (enum slot_name i = SLOT_PENDING; i < N_SLOTS; i++) {
+    struct slot *s = &p->slots[i];
+    uint64_t age_ms = node_now(g) - s->begun_ms;
+    if (s->session && age_ms >= PENDING_KEEP_MS)
+      slot_disprove(p, s);
+    else if (s->session)
+      timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS - age_ms);
+  }
 }
 
 /* ---- the beginning --------------------------------------------------------------------------------------------------- */
@@ -201,8 +239,10 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
   uint64_t old_conn = live->session && !is_rekey && !is_restart ? live->conn : CONN_NONE;
   if (!live->session || is_restart)
     p->live_ms = node_now(g);
-  if (live->session)
+  if (live->session) {
+    slot_retire(p, &p->slots[SLOT_PREVIOUS]);
     slot_move(&p->slots[SLOT_PREVIOUS], live);
+  }
   *live = proven;
   session_arm(g, p, live);
   if (is_rekey)
@@ -308,8 +348,10 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     return;
   }
   struct peer *p = &g->peers[conn];
-  if (!p->noise || head->session_index != p->noise_index)
-    return; /* the answer to an earlier try */
+  if (!p->noise || head->session_index != p->noise_index) { /* the answer to an earlier try, or a replay */
+    peer_count(p, ERR_FRAME);
+    return;
+  }
   struct answer answer;
   enum err e = handshake_2_read(p->noise, head, frame, n, &answer);
   if (e != ERR_OK) {
@@ -363,7 +405,9 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
   enum err e = handshake_2_write(n, theirs->session_index, &answer, frame);
   if (e == ERR_OK && answer.verdict == ERR_OK) {
     struct slot *place = pending_place(p, conn);
-    slot_clear(place);
+    slot_disprove(p, place);
+    if (p->timers[TIMER_PENDING] == TIMER_OFF)
+      timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
     e = slot_fill(g, place, p, n, conn, index, theirs, false);
   }
   if (e != ERR_OK) {
@@ -429,7 +473,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
   struct peer *p;
   struct slot *s = slot_find(g, head->session_index, conn, &p);
   if (!s) {
-    frame_blame(g, conn, address, ERR_FRAME);
+    index_blame(g, head->session_index, conn, address);
     return NULL;
   }
   enum err e = session_open_frame(s->session, node_now(g), head, frame);

@@ -49,7 +49,10 @@ bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) 
 
 void strangers_count(struct strangers *s, const char *address, enum err reason, uint64_t now_ms) {
   struct gossip_stranger *row = &row_of(s, address, now_ms)->shown;
+  int drop = err_drop_index(reason);
   row->last_ms = now_ms;
+  if (drop >= 0)
+    s->drops[drop]++;
   if (reason == ERR_UNKNOWN_KEY)
     row->n_unknown_key++;
   else if (reason == ERR_GATE)

@@ -20,6 +20,7 @@ struct strangers {
   } rows[MAX_STRANGERS];
   size_t n_rows;
   struct bucket total;
+  uint64_t drops[N_DROPS]; /* of all addresses, also of those whose row was taken */
 };
 
 void strangers_init(struct strangers *s, uint64_t now_ms);
