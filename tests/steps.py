@@ -26,6 +26,7 @@ SIZES = {
     "swarm":              ([],            ["--long"]),
     "swarm sanitised":    (["--small"],   ["--small"]),
     "swarm timeout s":    (300,           3600),
+    "property":           ({},            {"STARLING_TEST_SIZE": "long"}),
     "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "threads suites":     (["unit", "property"], ["unit", "property"]),
@@ -175,7 +176,7 @@ def one(*command):
 
 
 # Programs run in one process, so that the tools see all of it; one BLAS thread, as the agent has.
-CALM = {"CK_FORK": "no", "OPENBLAS_NUM_THREADS": "1"}
+CALM = {"CK_FORK": "no", "OPENBLAS_NUM_THREADS": "1", "STARLING_TEST_SIZE": "small"}
 # No detect_stack_use_after_return: this compiler's fake frames ignore alignments above 32 bytes.
 ASAN = {**CALM,
         "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=0",
@@ -199,7 +200,7 @@ STEPS = [
     ("clang", compiles("build-clang")),
     ("tidy", tidy),
     ("unit", check_programs("build-gcc", ["unit"])),
-    ("property", check_programs("build-gcc", ["property"], slower=5)),
+    ("property", check_programs("build-gcc", ["property"], size("property"), slower=5)),
     ("golden", check_programs("build-gcc", ["golden", "twin"])),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("swarm", swarm("build-gcc", size("swarm"))),
