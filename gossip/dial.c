@@ -92,7 +92,7 @@ static void explain_failure(struct gossip *g, struct peer *p, enum dial_event ev
   else if (event == DIAL_GARBLED)
     peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s is not an agent", address);
   else if (event == DIAL_REFUSED)
-    peer_explain(g, p, ERR_REFUSED, "%s takes no more connections without a session now", address);
+    peer_explain(g, p, ERR_GATE, "%s takes no more connections without a session now", address);
 }
 
 void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {

@@ -335,6 +335,7 @@ static void answer_gate(struct zmq_link *l) {
   while (l->zap && zap_receive(l->zap, &request)) {
     char address[GATE_ADDRESS_BYTES];
     zap_address(&request, address);
+    drain_monitors(l); /* that the connection was accepted was said before it asked */
     bool is_admitted = gate_admit(&l->gate, address);
     zap_reply(l->zap, &request, is_admitted);
     if (!is_admitted)
@@ -595,7 +596,6 @@ static void close_overdue(struct zmq_link *l) {
 
 /* Accepted before asked before sent: that order keeps a descriptor that is used again from being mistaken. */
 static void handle_all(struct zmq_link *l) {
-  drain_monitors(l);
   answer_gate(l);
   drain_monitors(l);
   for (size_t i = 0; i < l->n_ports; i++)

@@ -6,11 +6,14 @@ import functools
 import json
 import pathlib
 import re
-import warnings
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from jsonschema import Draft202012Validator, RefResolver
+from jsonschema import Draft202012Validator
+
+try:  # jsonschema 4.18 and newer
+    from referencing import Registry, Resource
+except ImportError:
+    from jsonschema import RefResolver
+    Registry = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "agent/cli/schema"
@@ -38,9 +41,10 @@ CLOSED = {name: closed(schema) for name, schema in SCHEMAS.items()}
 
 @functools.cache
 def validator(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    if Registry is None:
         return Draft202012Validator(CLOSED[name], resolver=RefResolver("", CLOSED[name], copy.copy(CLOSED)))
+    known = [(known, Resource.from_contents(schema)) for known, schema in CLOSED.items()]
+    return Draft202012Validator(CLOSED[name], registry=Registry().with_resources(known))
 
 
 def name_of(arguments):
