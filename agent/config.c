@@ -331,7 +331,7 @@ static enum err fill_defaults(struct loader *l) {
     l->contract->loss = l->contract->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
   l->contract->metric = contract_metric(l->contract);
   if (is_given(l, GROUP_JOB, "train.steps") && !is_given(l, GROUP_JOB, "train.epochs"))
-    job->train.epochs = 0;
+    job->train.epochs = job->is_steps_auto; /* so many where the swarm's number is not known */
   job->train.total_rounds = job->count;
   return fill_key_file(l);
 }
@@ -344,6 +344,14 @@ static enum err check_rounds(struct loader *l) {
     return FAIL(l, GROUP_SITE_JOB, "round.deadline_min_s", ERR_RANGE,
                 "%g is above round.deadline_max_s, which is %g; write a smaller one", s->deadline_min_s,
                 s->deadline_max_s);
+  if (s->every_s > s->deadline_max_s) {
+    enum err e = warn(l->c,
+                      "round.every_s is %g, but peers wait at most %g s for an update if they have our "
+                      "round.deadline_max_s: they will call this agent slow",
+                      s->every_s, s->deadline_max_s);
+    if (e)
+      return e;
+  }
   if (s->min_peers > l->c->n_peers)
     return warn(l->c, "round.min_peers is %" PRIu32 ", but only %zu peers are configured: no round will get its number",
                 s->min_peers, l->c->n_peers);
@@ -424,6 +432,16 @@ static enum err check_model(struct loader *l) {
   return ERR_OK;
 }
 
+/* Following is what costs: memory for a copy of every peer's model, and its updates each round. */
+static enum err check_follow(struct loader *l) {
+  const struct config *c = l->c;
+  if (c->n_peers <= c->follow_max)
+    return ERR_OK;
+  return FAIL(l, GROUP_SITE, "follow_max", ERR_LIMIT,
+              "%zu peers are configured, but at most %" PRIu32 " may be followed; remove some or raise follow_max",
+              c->n_peers, c->follow_max);
+}
+
 static enum err check_names(struct loader *l) {
   for (size_t i = 0; i < l->c->n_peers; i++)
     if (strcmp(l->c->peers[i].name, l->c->name) == 0)
@@ -432,8 +450,8 @@ static enum err check_names(struct loader *l) {
 }
 
 static enum err check_all(struct loader *l) {
-  static enum err (*const checks[])(struct loader *) = {check_rounds,   check_training, check_split, check_labels,
-                                                        check_contract, check_model,    check_names};
+  static enum err (*const checks[])(struct loader *) = {check_rounds,   check_training, check_split,  check_labels,
+                                                        check_contract, check_model,    check_follow, check_names};
   enum err e = ERR_OK;
   for (size_t i = 0; i < sizeof checks / sizeof *checks && !e; i++)
     e = checks[i](l);

@@ -36,6 +36,7 @@ struct job_config {
   struct contract *contract;
   char *arch; /* "dense 128, relu, dense classes" */
   struct train_config train;
+  bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
   enum codec codec;
   uint64_t count;     /* number of the last round; 0 = for ever */
   struct digest file; /* of the canonical form, shown when it differs between peers */
@@ -56,6 +57,7 @@ struct site_job_config {
   double deadline_min_s, deadline_max_s;
   double meet_s;   /* how long an agent without a committed round waits for its peers */
   double linger_s; /* default 2 × deadline_max_s */
+  double every_s;  /* between the starts of two trainings, at least */
   uint32_t alone_rounds;
   uint32_t staleness_max; /* τ */
   enum when_done when_done;
@@ -81,6 +83,7 @@ struct config {
   size_t n_peers;
   uint32_t keep_last;
   uint32_t payload_max_mib;
+  uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
   enum metered metered;
   enum log_level log_level;
   enum log_format log_format;

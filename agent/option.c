@@ -134,6 +134,21 @@ static void write_u32(const struct option *o, const void *base, FILE *out) {
     fprintf(out, "%" PRIu32, value);
 }
 
+/* Steps a round: a number, or that of the swarm. */
+static enum err read_steps(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct job_config *job = base;
+  job->is_steps_auto = strcmp(value->text, "auto") == 0;
+  return job->is_steps_auto ? ERR_OK : read_u32(r, o, value, base);
+}
+
+static void write_steps(const struct option *o, const void *base, FILE *out) {
+  const struct job_config *job = base;
+  if (job->is_steps_auto)
+    fputs("auto", out);
+  else
+    write_u32(o, base, out);
+}
+
 static void write_number(double value, FILE *out) {
   char text[NUMBER_TEXT_BYTES];
   number_write(value, text);
@@ -573,6 +588,7 @@ static void write_scale(const struct option *o, const void *base, FILE *out) {
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
 
 static const struct option_type type_u32 = {"a whole number", false, read_u32, write_u32};
+static const struct option_type type_steps = {"a whole number or auto", false, read_steps, write_steps};
 static const struct option_type type_u64 = {"a whole number", false, read_u64, write_u64};
 static const struct option_type type_number = {"a number", false, read_f64, write_f64};
 static const struct option_type type_word = {"a word", false, read_word, write_word};
@@ -636,6 +652,8 @@ const struct option option_table[] = {
     {"store.keep_last", SITE(keep_last), &type_u32, "3", BOUNDS(1, 1000), LOCAL, "committed models kept on disk"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
+    {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,
+     "peers at most: each costs a copy of the model in memory"},
     {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(metered_words), LOCAL,
      "true where bytes are paid for: 25 s instead of 1 s between two signs of life, and so 100 s until silence is "
      "noticed"},
@@ -676,6 +694,8 @@ const struct option option_table[] = {
      "shortest wait for peers' updates"},
     {"round.deadline_max_s", SITE_JOB(deadline_max_s), &type_number, "120", BOUNDS(0.01, 604800), LOCAL,
      "longest wait for peers' updates"},
+    {"round.every_s", SITE_JOB(every_s), &type_number, "0", BOUNDS(0, 604800), LOCAL,
+     "least time from the start of one training to the next"},
     {"round.alone_rounds", SITE_JOB(alone_rounds), &type_u32, "3", BOUNDS(1, 1000000), LOCAL,
      "rounds without min_peers before this agent stops training and only dials"},
     {"round.meet_s", SITE_JOB(meet_s), &type_number, "(30; 0 without peers)", BOUNDS(0, 86400), LOCAL,
@@ -721,8 +741,10 @@ const struct option option_table[] = {
      "layers, as in dense 64, relu, dropout 0.2, dense classes"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
      "passes over the local samples a round"},
-    {"train.steps", JOB(train.steps), &type_u32, "", BOUNDS(1, 1000000000), ANNOUNCED,
-     "training steps a round, instead of epochs"},
+    {"train.steps", JOB(train.steps), &type_steps, "", BOUNDS(1, 1000000000), ANNOUNCED,
+     "training steps a round, instead of epochs; auto: as many as the swarm's median of one epoch, so that unequal "
+     "sites do "
+     "equal work"},
     {"train.batch", JOB(train.batch), &type_u32, "32", BOUNDS(1, MAX_BATCH), ANNOUNCED, "samples a step"},
     {"train.learning_rate", JOB(train.learning_rate), &type_number, "0.05", BOUNDS(1e-9, 1000), ANNOUNCED,
      "size of a step"},

@@ -108,6 +108,7 @@ struct wire_state {
   uint32_t sub_in_work;
   struct position newest;            /* own newest publication */
   uint32_t progress, progress_total; /* batches of the training in work, or 0 of 0 */
+  uint32_t epoch_steps;              /* steps that one pass over its training samples takes; 0: not known yet */
   bool finished;
 };
 

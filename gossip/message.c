@@ -127,6 +127,7 @@ static void state_read(struct cursor *c, struct message *m) {
   position_read(c, &s->newest);
   s->progress = cursor_u32(c);
   s->progress_total = cursor_u32(c);
+  s->epoch_steps = cursor_u32(c);
 }
 
 static void state_write(struct writer *w, const struct message *m) {
@@ -143,6 +144,7 @@ static void state_write(struct writer *w, const struct message *m) {
   position_write(w, &s->newest);
   writer_u32(w, s->progress);
   writer_u32(w, s->progress_total);
+  writer_u32(w, s->epoch_steps);
 }
 
 /* ---- ASK and its answers ------------------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ struct learner {
   float **copies; /* [n_copies][P] x̂_j */
 
   struct distance_ring ring;
+  uint32_t steps;           /* a round; 0: by epochs */
   double own_step;          /* ‖x after − x before‖ of the last learner_train */
   struct merge_term *terms; /* [n_copies] room for a merge */
 
@@ -108,6 +109,7 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   }
   net_init_weights(l->arch, &config->init, l->x);
   memcpy(l->copy, l->x, l->n * sizeof *l->x);
+  learner_set_steps(l, 0);
   *out_learner = l;
   return ERR_OK;
 }
@@ -172,29 +174,52 @@ static const float *run_batch(struct learner *l, const struct dataset *d, const 
 
 /* ---- training */
 
-static size_t steps_of_round(const struct learner *l) {
-  const struct train_config *c = &l->config.train;
-  size_t per_epoch = (l->train->n + c->batch - 1) / c->batch;
-  return c->steps > 0 ? c->steps : c->epochs * per_epoch;
+uint32_t learner_epoch_steps(const struct learner *l) {
+  return (uint32_t)((l->train->n + l->config.train.batch - 1) / l->config.train.batch);
 }
 
-/* The order in which a round visits the samples: shuffled anew whenever all were visited. */
+void learner_set_steps(struct learner *l, uint32_t steps) {
+  l->steps = steps > 0 ? steps : l->config.train.steps;
+}
+
+static size_t steps_of_round(const struct learner *l) {
+  return l->steps > 0 ? l->steps : (size_t)l->config.train.epochs * learner_epoch_steps(l);
+}
+
+/* The order in which a round visits the samples: shuffled anew for each pass. By epochs the passes are the round's own, by
+ * steps they go through the rounds, and each has a stream of its own. */
 struct sampler {
   struct rng rng;
+  uint64_t pass;
   size_t at;
 };
 
-static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
-  sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+static void order_reset(struct learner *l) {
   for (size_t i = 0; i < l->train->n; i++)
     l->order[i] = (uint32_t)i;
-  s->at = l->train->n;
+}
+
+static void pass_begin(struct sampler *s, struct learner *l) {
+  if (l->steps > 0) {
+    sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, s->pass, 0);
+    order_reset(l);
+  }
+  rng_shuffle(&s->rng, l->order, l->train->n);
+}
+
+static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
+  uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
+  *s = (struct sampler){.pass = batch / per_pass, .at = (size_t)(batch % per_pass) * l->config.train.batch};
+  sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+  order_reset(l);
+  pass_begin(s, l);
 }
 
 static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t *out_n) {
   if (s->at == l->train->n) {
-    rng_shuffle(&s->rng, l->order, l->train->n);
     s->at = 0;
+    s->pass++;
+    pass_begin(s, l);
   }
   size_t left = l->train->n - s->at;
   *out_n = left < l->config.train.batch ? left : l->config.train.batch;

@@ -59,6 +59,12 @@ enum test_set { TEST_LOCAL, TEST_VALIDATION, TEST_GLOBAL, N_TEST_SETS };
 MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train,
                                  const struct dataset *const tests[N_TEST_SETS]);
 
+/* Steps of one pass over the local training samples: ⌈n / batch⌉. After learner_attach. */
+uint32_t learner_epoch_steps(const struct learner *l);
+
+/* Steps of every training from now on; 0: as the train_config says. */
+void learner_set_steps(struct learner *l, uint32_t steps);
+
 struct train_report {
   uint32_t local_steps;
   uint32_t n_samples; /* size of the local training set */
@@ -66,7 +72,10 @@ struct train_report {
   double seconds;     /* not filled here: rooms below have no clock */
 };
 
-/* Order and dropout follow from (train_seed, part, round, sub) alone, so a repeated round repeats its bits.
+/* Order and dropout follow from (train_seed, part, round, sub) and the number of steps alone, so a repeated round repeats
+ * its bits. By epochs a round is whole passes over the samples. By steps it goes on where the one before it stopped, so
+ * that all are visited in turn however many there are: it begins with batch (round − 1 + sub) · steps of an endless row of
+ * passes, each in an order of its own (a change of the number leaves out or repeats a part of one pass).
  * ERR_NON_FINITE when the loss or a weight is not finite, ERR_STOPPED or another error from the hook. After an error the
  * caller restores a snapshot. rate_scale multiplies the learning rate (1 normally; halved after failures). */
 MUST_USE enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale,

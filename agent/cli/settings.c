@@ -134,20 +134,19 @@ static json_t *forecast(const struct config *c, const struct identity_key *own) 
   size_t model = codec_bound(CODEC_F32, n_parameters);
   size_t memory = (OWN_MODELS + c->n_peers) * model, disk = (3 + 2 * (size_t)c->keep_last) * model;
   size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
-  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job",
+  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job",
                    job->name, "version", (json_int_t)job->version, "model", job->arch, "parameters",
-                   (json_int_t)n_parameters, "peers", (json_int_t)c->n_peers, "memory_bytes", (json_int_t)memory,
-                   "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round);
+                   (json_int_t)n_parameters, "peers", (json_int_t)c->n_peers, "follow_max", (json_int_t)c->follow_max,
+                   "memory_bytes", (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes",
+                   (json_int_t)round);
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {
-  static const struct column columns[] = {{"SITE FILE", "site_file", FORM_TEXT},
-                                          {"JOB", "job", FORM_TEXT},
-                                          {"PARAMETERS", "parameters", FORM_COUNT},
-                                          {"PEERS", "peers", FORM_COUNT},
-                                          {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
-                                          {"ON DISK", "disk_bytes", FORM_BYTES},
-                                          {"EACH WAY A ROUND", "round_bytes", FORM_BYTES}};
+  static const struct column columns[] = {
+      {"SITE FILE", "site_file", FORM_TEXT},    {"JOB", "job", FORM_TEXT},
+      {"PARAMETERS", "parameters", FORM_COUNT}, {"PEERS", "peers", FORM_COUNT},
+      {"AT MOST", "follow_max", FORM_COUNT},    {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
+      {"ON DISK", "disk_bytes", FORM_BYTES},    {"EACH WAY A ROUND", "round_bytes", FORM_BYTES}};
   json_t *rows = json_pack("[O]", data);
   table_print(columns, sizeof columns / sizeof *columns, rows, call->format == FORMAT_TSV, out);
   json_decref(rows);

@@ -15,6 +15,18 @@ static void print_at(const json_t *data, const char *path, enum column_form form
   value_print(json_at(data, path), form, out);
 }
 
+/* By this host's clock. */
+static void print_next_round(const json_t *in_s, FILE *out) {
+  if (!json_is_number(in_s))
+    return;
+  time_t at = time(NULL) + (time_t)json_number_value(in_s);
+  struct tm local;
+  char text[16] = "";
+  if (localtime_r(&at, &local))
+    strftime(text, sizeof text, "%H:%M:%S", &local);
+  fprintf(out, ", next round at %s", text);
+}
+
 /* "round 7 of 20, training 34/120, waits for mec-03, closes in 12.0s" */
 static void print_job(const json_t *data, FILE *out) {
   fputs("job       ", out);
@@ -45,6 +57,7 @@ static void print_job(const json_t *data, FILE *out) {
     fputs(", closes in ", out);
     print_at(data, "job.closes_in_s", FORM_DURATION, out);
   }
+  print_next_round(json_at(data, "job.next_round_in_s"), out);
   fputc('\n', out);
 }
 

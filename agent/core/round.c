@@ -101,6 +101,7 @@ static void on_load_result(struct round_machine *m, const struct trainer_result 
   m->shown.n_samples = r->n_samples;
   m->shown.n_test = r->n_test;
   m->shown.n_global_test = r->n_global_test;
+  m->epoch_steps = r->epoch_steps;
   if (m->resume_at == RESUME_PUBLISHED) {
     machine_start_gather(m, now_ms);
   } else if (m->resume_at == RESUME_COMMITTED) {
@@ -254,6 +255,8 @@ void round_on_state(struct round_machine *m, size_t peer, const struct wire_stat
   struct round_peer *p = &m->peers[peer];
   p->state = *state;
   p->has_state = true;
+  if (state->epoch_steps > 0 && state->epoch_steps <= MAX_SAMPLES)
+    p->epoch_steps = state->epoch_steps;
   inbox_newest(&p->inbox, &state->newest);
   pump(m, peer, now_ms);
 }
@@ -335,6 +338,7 @@ static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
       m->unwritten[0] ? m->retry_at_ms : NEVER,
       m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
       m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config.linger_ms : NEVER,
+      m->phase == PHASE_IDLE ? m->next_training_ms : NEVER,
       m->wait_until_ms,
       m->next_jump_ms,
   };
@@ -379,6 +383,7 @@ void round_fill_state(const struct round_machine *m, size_t peer, struct wire_st
       .sub_in_work = m->in_work.sub,
       .newest = m->own,
       .finished = m->phase == PHASE_FINISHED,
+      .epoch_steps = m->epoch_steps,
   };
 }
 
@@ -400,6 +405,8 @@ void round_view(const struct round_machine *m, struct round_view *out_view) {
   out_view->is_halted = m->halted != ERR_OK;
   out_view->halted_reason = m->halted;
   out_view->closes_at_ms = m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : 0;
+  out_view->starts_at_ms = m->phase == PHASE_IDLE ? m->next_training_ms : 0;
+  out_view->steps = m->steps;
   out_view->rounds_alone = m->rounds_alone;
 }
 

@@ -16,7 +16,10 @@
  * fails is tried again after a round of training. With f = ⌊m/3⌋ liars among m peers tolerated, one or two peers have to be
  * trusted: there a word is not enough, the number must be that of an update which its owner has signed and whose copy it
  * serves, so that a lie costs its author a provable signature; three peers are the least that outvote one. An agent leaves ALONE when a peer with a session says HELLO or publishes.
- * A halved rate lasts until a training succeeds. A full copy that was not asked for and starts no chain is ignored.
+ * With steps auto a training does the median of the steps in one epoch over ourselves and the peers whose number is known,
+ * of an even number the lower of the two middle ones: so work is equal where sites are not, the largest site does not set
+ * the pace, and a lone peer's lie cannot make us do more than one epoch of our own. The number is fixed when the training
+ * starts. A halved rate lasts until a training succeeds. A full copy that was not asked for and starts no chain is ignored.
  *
  * Pure: events and the time come in, what is to be done goes out through struct round_ports. A port must not call back
  * into the machine. The same object runs under the real loop and under a simulated one. Thread: the loop's. */
@@ -48,6 +51,8 @@ struct round_config {
   bool by_samples; /* weights by sample counts instead of Metropolis */
   double max_share;
   uint64_t deadline_min_ms, deadline_max_ms, meet_ms, linger_ms;
+  uint64_t every_ms;  /* between the starts of two trainings, at least */
+  bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
   uint64_t boot_epoch;
 };
 
@@ -116,6 +121,8 @@ struct round_view {
   bool is_halted;
   enum err halted_reason;
   uint64_t closes_at_ms; /* of the gather; 0 = none */
+  uint64_t starts_at_ms; /* of the next training, which waits for its time; 0 = none does */
+  uint32_t steps;        /* of the training in work or the last one; 0 = none yet */
   uint32_t n_samples, n_test, n_global_test;
   bool has_loss; /* the training of the round last merged was since the start */
   double train_loss;

@@ -110,11 +110,16 @@ void machine_tick_jumping(struct round_machine *m, uint64_t now_ms) {
   }
 }
 
+/* Work can be equal from the first round on only where the peer has counted its samples. */
+static bool is_met(const struct round_machine *m, const struct round_peer *p) {
+  return p->has_state && (!m->config.is_steps_auto || p->epoch_steps > 0);
+}
+
 /* Peers not met by the end are absent until their HELLO. */
 void machine_tick_meeting(struct round_machine *m, uint64_t now_ms) {
   bool all_met = true;
   for (size_t i = 0; i < m->config.n_peers; i++)
-    all_met = all_met && (m->peers[i].has_state || round_peer_refusal(&m->peers[i]) != ERR_OK);
+    all_met = all_met && (is_met(m, &m->peers[i]) || round_peer_refusal(&m->peers[i]) != ERR_OK);
   if ((!all_met && now_ms < m->wait_until_ms) || now_ms < m->next_jump_ms)
     return;
   for (size_t i = 0; i < m->config.n_peers; i++)

@@ -44,6 +44,8 @@ struct round_machine {
   bool has_loss; /* of the training in work; after a restart it is not known */
   double train_loss;
   uint32_t train_failures;
+  uint32_t epoch_steps, steps;    /* in one epoch of ours; of the training in work or the last one */
+  uint64_t next_training_ms;      /* not before */
   struct trainer_result *trained; /* waits for the commit before it, or for the raised epoch */
   bool commit_pending;
   enum resume_at resume_at;

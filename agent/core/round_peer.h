@@ -35,6 +35,7 @@ struct round_peer {
   struct chain_place next; /* of its copy, once the links that the merge in work took are applied */
   uint64_t taken_sequence; /* of ours, by its DONE */
   uint64_t lost_at_ms;     /* when its last session ended */
+  uint32_t epoch_steps;    /* as it said last; 0: never */
 
   /* jumping */
   uint64_t signed_round;    /* highest round of an update that it has signed */

@@ -22,14 +22,36 @@ bool machine_is_alone(const struct round_machine *m) {
   return m->config.min_peers > 0 && m->rounds_alone >= m->config.alone_rounds && !anybody_has_news(m);
 }
 
+static bool is_counted(const struct round_peer *p) {
+  return p->epoch_steps > 0 && !p->is_quarantined && round_peer_refusal(p) == ERR_OK;
+}
+
+/* The median, of an even number the lower of the two middle ones. */
+static uint32_t median_steps(const struct round_machine *m) {
+  uint32_t steps[MAX_PEERS + 1] = {m->epoch_steps};
+  size_t n = 1;
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    if (!is_counted(&m->peers[i]))
+      continue;
+    size_t at = n++;
+    for (; at > 0 && steps[at - 1] > m->peers[i].epoch_steps; at--)
+      steps[at] = steps[at - 1];
+    steps[at] = m->peers[i].epoch_steps;
+  }
+  return steps[(n - 1) / 2];
+}
+
 static void start_training(struct round_machine *m, uint64_t now_ms) {
   m->in_work = (struct round_label){.round = m->reached.round + 1, .sub = m->reached.sub};
   m->started_ms = now_ms;
+  m->next_training_ms = now_ms + m->config.every_ms;
   m->encodes_full = m->starts_chain;
   m->starts_chain = false;
   struct trainer_job *job = machine_trainer_job(m, JOB_TRAIN);
   job->rate_scale = m->train_failures >= TRAIN_FAILURES_HALVE ? 0.5 : 1;
   job->start_chain = m->encodes_full;
+  if (m->config.is_steps_auto)
+    job->steps = m->steps = median_steps(m);
   machine_put_train(m, job);
   machine_enter(m, PHASE_TRAINING);
 }
@@ -47,13 +69,15 @@ void machine_tick_idle(struct round_machine *m, uint64_t now_ms) {
     m->wait_until_ms = now_ms + m->config.linger_ms;
     machine_note(m, "alone", SIZE_MAX, "no peer took part for too long: waiting without training until one is back");
     machine_enter(m, PHASE_ALONE);
-  } else {
+  } else if (now_ms >= m->next_training_ms) {
     start_training(m, now_ms);
   }
 }
 
+/* A training that has to wait for its time waits in IDLE, where a jump may come before it. */
 void machine_go_on(struct round_machine *m, uint64_t now_ms) {
-  bool is_plain = !machine_is_finished(m) && !machine_is_alone(m) && !machine_should_jump(m, now_ms);
+  bool is_plain = !machine_is_finished(m) && !machine_is_alone(m) && !machine_should_jump(m, now_ms) &&
+                  now_ms >= m->next_training_ms;
   if (is_plain)
     start_training(m, now_ms);
   else
@@ -179,6 +203,7 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r) 
   if (r->error == ERR_OK) {
     m->train_failures = 0;
     m->training_ms = (uint64_t)(r->seconds * 1000);
+    m->steps = r->local_steps;
     m->has_loss = true;
     m->train_loss = r->train_loss;
   } else {

@@ -58,6 +58,7 @@ struct trainer_job {
   struct round_label label;  /* the label in work */
   struct buffer half, model; /* JOB_LOAD */
   double rate_scale;         /* JOB_TRAIN */
+  uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
   bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
   struct merge_peer *peers;  /* JOB_MERGE, JOB_ADOPT */
@@ -74,6 +75,7 @@ struct trainer_result {
 
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
   uint32_t n_samples, n_validation, n_test, n_global_test;
+  uint32_t epoch_steps; /* JOB_LOAD: in one pass over the training samples */
   uint32_t local_steps;
   double train_loss, seconds;
 

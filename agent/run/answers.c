@@ -21,6 +21,13 @@ static double seconds_since(uint64_t then_ms, uint64_t now_ms) {
   return then_ms == 0 || then_ms > now_ms ? -1 : (double)(now_ms - then_ms) / 1000;
 }
 
+/* Negative: there is no such time. */
+static double seconds_until(uint64_t then_ms, uint64_t now_ms) {
+  if (then_ms == 0)
+    return -1;
+  return then_ms > now_ms ? (double)(then_ms - now_ms) / 1000 : 0;
+}
+
 /* A number, or null where negative means unknown. */
 static json_t *known(double value) {
   return value < 0 ? json_null() : json_real(value);
@@ -161,7 +168,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   uint32_t done, total;
   round_view(j->round, &v);
   trainer_progress(j->trainer, &done, &total);
-  double closes_s = v.closes_at_ms == 0 ? -1 : v.closes_at_ms > now_ms ? (double)(v.closes_at_ms - now_ms) / 1000 : 0;
+  double closes_s = seconds_until(v.closes_at_ms, now_ms), starts_s = seconds_until(v.starts_at_ms, now_ms);
   json_t *o = json_object();
   json_object_set_new(o, "name", json_string(job->name));
   json_object_set_new(o, "version", json_integer(job->version));
@@ -174,7 +181,9 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "sub_in_work", json_integer(v.in_work.sub));
   json_object_set_new(o, "progress", json_integer(done));
   json_object_set_new(o, "progress_total", json_integer(total));
+  json_object_set_new(o, "steps", json_integer(v.steps));
   json_object_set_new(o, "closes_in_s", known(closes_s));
+  json_object_set_new(o, "next_round_in_s", known(starts_s));
   json_object_set_new(o, "waiting_for", waited_for(j));
   json_object_set_new(o, "train_loss", v.has_loss ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));

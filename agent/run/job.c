@@ -117,6 +117,8 @@ enum err job_start_round(struct agent_job *j) {
       .deadline_max_ms = (uint64_t)(s->deadline_max_s * 1000),
       .meet_ms = a->config->n_peers > 0 ? (uint64_t)(s->meet_s * 1000) : 0,
       .linger_ms = (uint64_t)(s->linger_s * 1000),
+      .every_ms = (uint64_t)(s->every_s * 1000),
+      .is_steps_auto = s->job.is_steps_auto,
       .boot_epoch = a->boot_epoch,
   };
   struct round_ports ports = agent_round_ports(j);

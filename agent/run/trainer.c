@@ -177,6 +177,7 @@ static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_
   result->n_validation = size_of(t->data.validation);
   result->n_test = size_of(t->data.test);
   result->n_global_test = size_of(t->global_test);
+  result->epoch_steps = learner_epoch_steps(t->learner);
   return ERR_OK;
 }
 
@@ -220,6 +221,7 @@ static enum err local_steps(struct trainer *t, const struct trainer_job *job, st
   const struct work_hook hook = {show_progress, t};
   struct train_report report;
   double start = clock_s();
+  learner_set_steps(t->learner, job->steps);
   enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
   atomic_store(&t->progress, 0);
   if (e != ERR_OK)

@@ -44,7 +44,7 @@ MESSAGES = {
                 0x1112131415161718, 0x2122232425262728, digest(0x50), b"\xee" * 453)
     + hello_job(digest(0x60), bytes(32), bytes(32), bytes(32), 0, 0, 0, 0, bytes(32), None),
     "state": digest(1) + u8(1) + u8(GATHERING) + u16(0x0203) + u64(418) + u32(2) + u64(419) + u32(1)
-    + u64(7) + u64(9) + digest(3) + u32(5) + u32(60),
+    + u64(7) + u64(9) + digest(3) + u32(5) + u32(60) + u32(0x0E0F1011),
     "ask": digest(1) + u8(DIFFERENCE) + u64(0x99) + u8(8),
     "manifest": b"\xab" * 453,
     "not-yet": digest(1) + u8(FULL) + u64(0),

@@ -20,7 +20,7 @@
 /* ck_assert tells the runner of every success, which costs more than the flock. */
 #define HOLDS(condition) ((condition) ? (void)0 : ck_abort_msg("%s:%d: %s", __FILE__, __LINE__, #condition))
 
-enum { FLOCK_MAX = 8, FLOCK_STORY = 1024, FLOCK_NOTES = 512 };
+enum { FLOCK_BATCH = 32, FLOCK_MAX = 8, FLOCK_STORY = 1024, FLOCK_NOTES = 512 };
 
 struct flock;
 
@@ -83,7 +83,8 @@ struct flock_agent {
   struct round_config config;
   size_t n_peers, peers[FLOCK_MAX];
   bool dials[FLOCK_MAX]; /* by agent */
-  uint64_t training_ms, step_ms, writing_ms, boot_ms;
+  uint64_t training_ms, writing_ms;
+  uint64_t step_ms; /* if not 0: a training takes that by its steps */
   uint32_t samples;
 
   /* at any time */

@@ -38,6 +38,7 @@ size_t flock_peer_index(const struct flock_agent *a, size_t other); /* SIZE_MAX:
 void flock_note_put(struct flock_agent *a, const char *name, size_t about, const char *text);
 
 /* flock_work.c */
+uint32_t flock_epoch_steps(const struct flock_agent *a);
 void flock_do_train(struct flock_agent *a, struct trainer_job *job);
 void flock_do_write(struct flock_agent *a, struct scribe_job *job);
 void flock_durable_copy(struct flock_durable *to, const struct flock_durable *from);

@@ -220,7 +220,8 @@ static void port_train(void *context, struct trainer_job *job) {
   if (job->kind == JOB_TRAIN) {
     a->n_trainings++;
     a->last_rate_scale = job->rate_scale;
-    takes = a->training_ms;
+    a->last_steps = job->steps > 0 ? job->steps : flock_epoch_steps(a);
+    takes = a->step_ms > 0 ? a->step_ms * a->last_steps : a->training_ms;
   }
   a->trainer_free_ms = start + takes;
   flock_push(a->flock,

@@ -36,6 +36,10 @@ static struct buffer half_of(const struct flock_agent *a, const double *copy) {
   return b;
 }
 
+uint32_t flock_epoch_steps(const struct flock_agent *a) {
+  return (a->samples + FLOCK_BATCH - 1) / FLOCK_BATCH;
+}
+
 static void load(struct flock_agent *a, const struct trainer_job *job, struct trainer_result *r) {
   size_t n = model_bytes(a);
   memset(a->x, 0, n);
@@ -50,6 +54,7 @@ static void load(struct flock_agent *a, const struct trainer_job *job, struct tr
   if (job->model.n_bytes == n)
     memcpy(a->x, job->model.bytes, n);
   r->n_samples = a->samples;
+  r->epoch_steps = flock_epoch_steps(a);
 }
 
 /* Every agent pulls towards a goal of its own. */
@@ -83,7 +88,7 @@ static void train(struct flock_agent *a, const struct trainer_job *job, struct t
   r->n_copy = n;
   r->copy_root = root_of(a->pending, n);
   r->n_samples = a->samples;
-  r->local_steps = 1;
+  r->local_steps = a->last_steps;
   r->seconds = (double)a->training_ms / 1000;
   r->train_loss = (double)job->label.round;
 }

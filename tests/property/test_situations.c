@@ -727,6 +727,93 @@ START_TEST(one_is_cut_off_and_two_go_on) {
 }
 END_TEST
 
+/* ---- unequal sites ---- */
+
+static struct flock *unequal(bool is_auto) {
+  static const uint32_t samples[] = {60, 600, 6000};
+  struct flock *f = counted(3, 20);
+  for (size_t i = 0; i < 3; i++) {
+    f->agents[i].samples = samples[i];
+    f->agents[i].step_ms = 50;
+    f->agents[i].config.is_steps_auto = is_auto;
+    f->agents[i].config.deadline_min_ms = 15000;
+  }
+  return f;
+}
+
+static uint32_t newest_local_steps(const struct flock *f, size_t which) {
+  const struct flock_durable *d = &f->agents[which].durable;
+  struct manifest m;
+  HOLDS(manifest_read(d->kept[d->n_kept - 1].manifest, MANIFEST_BYTES, &m) == ERR_OK);
+  return m.local_steps;
+}
+
+START_TEST(unequal_sites_do_equal_work) {
+  static const uint32_t epochs[] = {2, 19, 188};
+  for (size_t is_auto = 0; is_auto < 2; is_auto++) {
+    struct flock *f = unequal(is_auto);
+    flock_start_all(f);
+    uint64_t start_ms = f->now_ms;
+    run_to_the_end(f, 400000);
+    assert_all_gathers_complete(f, 20);
+    for (size_t i = 0; i < 3; i++) {
+      struct round_view v;
+      round_view(f->agents[i].machine, &v);
+      ck_assert_uint_eq(v.steps, is_auto ? 19 : epochs[i]);
+      ck_assert_uint_eq(newest_local_steps(f, i), v.steps);
+      ck_assert_uint_eq(f->agents[i].last_steps, v.steps); /* from the first round on: it is the same in all */
+    }
+    uint64_t round_ms = (f->now_ms - start_ms) / 20; /* as long as the largest site's epoch, or as the median's */
+    ck_assert_uint_ge(round_ms, is_auto ? 19 * 50 : 188 * 50);
+    ck_assert_uint_le(round_ms, (is_auto ? 19 * 50 : 188 * 50) + 80);
+    flock_free(f);
+  }
+}
+END_TEST
+
+static void claim_endless_epoch(struct wire_state *state) {
+  state->epoch_steps = MAX_SAMPLES;
+}
+
+START_TEST(a_lone_liar_about_its_epoch_does_not_make_us_work_more) {
+  struct flock *f = forever(2);
+  for (size_t i = 0; i < 2; i++)
+    f->agents[i].config.is_steps_auto = true;
+  f->agents[1].lie = claim_endless_epoch;
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 5, 60000));
+  ck_assert_uint_eq(f->agents[0].last_steps, 4); /* ⌈100 / 32⌉ */
+  flock_free(f);
+}
+END_TEST
+
+START_TEST(trainings_start_no_more_often_than_asked) {
+  struct flock *f = counted(3, 20);
+  for (size_t i = 0; i < 3; i++)
+    f->agents[i].training_ms = 20;
+  f->agents[1].config.every_ms = 3000;
+  flock_start_all(f);
+  uint64_t start_ms = f->now_ms;
+  ck_assert(flock_until_round(f, 1, 5, 60000));
+  flock_run(f, 1000);
+  struct round_view v;
+  round_view(f->agents[1].machine, &v);
+  ck_assert_int_eq(v.phase, PHASE_IDLE);
+  ck_assert_uint_gt(v.starts_at_ms, f->now_ms);
+  ck_assert_uint_le(v.starts_at_ms, f->now_ms + 3000);
+  uint64_t starts_ms = v.starts_at_ms;
+  flock_run(f, starts_ms - f->now_ms);
+  ck_assert_int_eq(flock_phase(f, 1), PHASE_TRAINING);
+  round_view(f->agents[1].machine, &v);
+  ck_assert_uint_eq(v.starts_at_ms, 0);
+  run_to_the_end(f, 100000);
+  assert_all_gathers_complete(f, 20); /* the others wait for it, within their deadlines */
+  ck_assert_uint_ge(f->now_ms - start_ms, 19 * 3000);
+  ck_assert_uint_le(f->now_ms - start_ms, 19 * 3000 + 500);
+  flock_free(f);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "situations", five_agents_do_sixty_rounds_and_agree, both_wait_for_each_other, one_fast_and_one_ten_times_slower,
@@ -740,5 +827,6 @@ int main(void) {
       a_restored_backup_is_proved_by_our_own_manifest, a_cloned_disk_is_reported_and_the_others_go_on,
       a_liar_about_our_history_is_scored_and_changes_nothing, failed_trainings_publish_none_halve_the_rate_and_pause,
       a_merge_that_is_not_finite_keeps_the_half_step_and_the_number_goes_on, cut_off_for_the_time_of_sixty_rounds,
-      one_is_cut_off_and_two_go_on);
+      one_is_cut_off_and_two_go_on, unequal_sites_do_equal_work, a_lone_liar_about_its_epoch_does_not_make_us_work_more,
+      trainings_start_no_more_often_than_asked);
 }

@@ -117,7 +117,7 @@ class Liar:
     def state(self, round=0, sequence=0):
         follows, idle, degree = 1, 2, 1
         return self.send(STATE, self.job + struct.pack("<BBHQIQIQQ", follows, idle, degree, round, 0, round, 0,
-                                                       self.epoch, sequence) + bytes(32) + struct.pack("<II", 0, 0))
+                                                       self.epoch, sequence) + bytes(32) + struct.pack("<III", 0, 0, 0))
 
     def manifest(self, **lies):
         """The signed part of a manifest."""

@@ -71,6 +71,7 @@ static const char status[] =
        "\"received_bytes\":120,\"job\":{\"name\":\"inspection\",\"version\":1,\"parameters\":451,\"count\":20,"
        "\"phase\":\"gathering\","
        "\"round\":6,\"sub\":2,\"round_in_work\":7,\"progress\":3,\"progress_total\":9,\"closes_in_s\":12.5,"
+       "\"next_round_in_s\":3,"
        "\"waiting_for\":[\"mec-03\"],\"train_loss\":0.41,\"metric\":\"accuracy\",\"local\":0.885,\"global\":null},"
        "\"peers\":[{\"name\":\"mec-03\",\"state\":\"contract\",\"sentence\":\"class 2 is dent "
        "here\",\"refused\":{\"non-finite\":2}}],"
@@ -93,6 +94,7 @@ START_TEST(status_is_a_view_of_the_answer) {
                                         "batch 3/9",
                                         "waits for mec-03",
                                         "closes in 12.5s",
+                                        ", next round at ",
                                         "non-finite 2",
                                         "class 2 is dent here"};
   for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)

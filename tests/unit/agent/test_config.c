@@ -107,6 +107,36 @@ START_TEST(every_key_reaches_its_field) {
 }
 END_TEST
 
+START_TEST(steps_can_be_those_of_the_swarm) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE "    round: { every_s: 2.5 }\nfollow_max: 3\n", GOOD_JOB "train: { steps: auto }\n");
+  struct config *c = load(&f, NULL);
+  const struct job_config *j = &c->jobs[0].job;
+  ck_assert(j->is_steps_auto && j->train.steps == 0 && j->train.epochs == 1);
+  ck_assert_str_eq(value_of(c, "train.steps")->text, "auto");
+  ck_assert(c->jobs[0].every_s == 2.5 && c->follow_max == 3 && c->n_warnings == 0);
+  struct digest by_auto = j->file;
+  config_free(c);
+  site_folder_write(&f, "a.job.yaml", GOOD_JOB);
+  c = load(&f, NULL);
+  ck_assert(!c->jobs[0].job.is_steps_auto && c->jobs[0].every_s == 2.5);
+  ck_assert(!digest_equal(&c->jobs[0].job.file, &by_auto)); /* peers see the difference */
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(an_interval_above_the_longest_wait_is_warned_about) {
+  struct site_folder f = site_folder_new(GOOD_SITE "    round: { every_s: 121 }\n", GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  ck_assert(c->jobs[0].every_s == 121 && c->follow_max == 12);
+  ck_assert_uint_eq(c->n_warnings, 1);
+  ck_assert_ptr_nonnull(strstr(c->warnings[0], "round.every_s is 121, but peers wait at most 120 s"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(regression_needs_no_classes) {
   struct site_folder f = site_folder_new(
       GOOD_SITE, "job: a\ntask: regress\nlabel: y\nfeatures: [ x, { name: t, unit: C, range: -40..85 } ]\n"
@@ -288,8 +318,9 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
-                   regression_needs_no_classes, the_environment_overrides_scalars_of_the_site, a_bom_and_crlf_are_fine,
-                   conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
+                   regression_needs_no_classes, steps_can_be_those_of_the_swarm,
+                   an_interval_above_the_longest_wait_is_warned_about, the_environment_overrides_scalars_of_the_site,
+                   a_bom_and_crlf_are_fine, conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
                    what_is_probably_not_meant_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
                    credentials_have_the_key, the_table_is_consistent);
 }

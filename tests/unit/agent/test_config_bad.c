@@ -78,6 +78,11 @@ static const struct {
      "site.yaml:8: ", "b has the same key as a in "},
     {GOOD_SITE "peers:\n  - { name: a, key: @1 }\n  - { name: a, key: @2 }\n", NULL, ERR_EXISTS,
      "site.yaml:8: ", "a has the same name as a in "},
+    {GOOD_SITE "follow_max: 1\npeers:\n  - { name: a, key: @1 }\n  - { name: b, key: @2 }\n", NULL, ERR_LIMIT,
+     "site.yaml:6:13: ", "follow_max: 2 peers are configured, but at most 1 may be followed"},
+    {NULL, GOOD_JOB "train: { steps: auto, epochs: 2 }\n", ERR_EXISTS,
+     "a.job.yaml:7:17: ", "train.epochs is given too"},
+    {NULL, GOOD_JOB "train: { steps: automatic }\n", ERR_SYNTAX, "a.job.yaml:7:17: ", "train.steps"},
     {GOOD_SITE "    round: { min_peers: 300 }\n", NULL, ERR_RANGE, "site.yaml:6:25: ", "write 0 to 256"},
 
     /* jobs */

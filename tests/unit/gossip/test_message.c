@@ -44,7 +44,8 @@ static struct message example_state(void) {
                                               .sub_in_work = 1,
                                               .newest = {7, 9, filled(3)},
                                               .progress = 5,
-                                              .progress_total = 60}}};
+                                              .progress_total = 60,
+                                              .epoch_steps = 0x0E0F1011}}};
 }
 
 static struct message example_ask(void) {

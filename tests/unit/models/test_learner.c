@@ -42,14 +42,18 @@ static void bench_open(struct bench *b, const struct learner_config *config) {
   ck_assert_int_eq(learner_attach(b->learner, &b->train, SETS(&b->test, NULL, NULL)), ERR_OK);
 }
 
-static void bench_init(struct bench *b, enum codec codec) {
+static void bench_init_as(struct bench *b, enum codec codec, const char *model) {
   b->contract = toy_classes(N_INPUTS, N_CLASSES);
-  b->schema = toy_schema(arch, &b->contract);
+  b->schema = toy_schema(model, &b->contract);
   b->n = schema_parameters(b->schema);
   b->train = toy_clouds(1, 331, N_INPUTS, N_CLASSES); /* the last batch is a partial one */
   b->test = toy_clouds(2, 500, N_INPUTS, N_CLASSES);
   struct learner_config config = config_of(b, codec);
   bench_open(b, &config);
+}
+
+static void bench_init(struct bench *b, enum codec codec) {
+  bench_init_as(b, codec, arch);
 }
 
 static void bench_done(struct bench *b) {
@@ -115,6 +119,67 @@ START_TEST(classes_are_learnt) {
   metrics_done(&m);
   ck_assert_int_eq(learner_evaluate(b.learner, TEST_GLOBAL, NULL, &m), ERR_NOT_FOUND);
   bench_done(&b);
+}
+END_TEST
+
+/* Dropout has a stream a round. */
+static const char plain_arch[] = "dense 16, relu, dense classes";
+
+/* The model after so many rounds of so many steps each. */
+static uint8_t *model_of_steps(uint64_t n_rounds, uint32_t n_steps) {
+  struct bench b;
+  struct train_report report;
+  bench_init_as(&b, CODEC_F32, plain_arch);
+  ck_assert_uint_eq(learner_epoch_steps(b.learner), 21);
+  learner_set_steps(b.learner, n_steps);
+  for (uint64_t round = 1; round <= n_rounds; round++) {
+    ck_assert_int_eq(learner_train(b.learner, round, 0, 1, NULL, &report), ERR_OK);
+    ck_assert_uint_eq(report.local_steps, n_steps);
+  }
+  uint8_t *model = model_of(&b);
+  bench_done(&b);
+  return model;
+}
+
+/* However the steps are cut into rounds, the batches are the same: every sample has its turn. */
+START_TEST(a_number_of_steps_goes_on_where_the_round_before_stopped) {
+  static const struct {
+    uint64_t n_rounds;
+    uint32_t n_steps;
+  } cuts[] = {{10, 21}, {30, 7}, {7, 30}, {1, 210}, {210, 1}};
+  struct bench b;
+  bench_init_as(&b, CODEC_F32, plain_arch);
+  size_t n_bytes = learner_model_bytes(b.learner);
+  bench_done(&b);
+  uint8_t *first = model_of_steps(42, 5);
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+    uint8_t *model = model_of_steps(cuts[i].n_rounds, cuts[i].n_steps);
+    ck_assert_mem_eq(model, first, n_bytes);
+    free(model);
+  }
+  free(first);
+}
+END_TEST
+
+START_TEST(sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured) {
+  struct bench b, other;
+  struct train_report report;
+  bench_init_as(&b, CODEC_F32, plain_arch);
+  bench_init_as(&other, CODEC_F32, plain_arch);
+  for (uint32_t i = 0; i < 3; i++) {
+    learner_set_steps(b.learner, 9);
+    ck_assert_int_eq(learner_train(b.learner, 4, i, 1, NULL, &report), ERR_OK);
+    learner_set_steps(other.learner, 9);
+    ck_assert_int_eq(learner_train(other.learner, 4 + i, 0, 1, NULL, &report), ERR_OK);
+  }
+  uint8_t *model = model_of(&other);
+  assert_model(&b, model);
+  free(model);
+  learner_set_steps(b.learner, 0);
+  ck_assert_int_eq(learner_train(b.learner, 5, 0, 1, NULL, &report), ERR_OK);
+  ck_assert_uint_eq(report.local_steps, 21); /* one epoch */
+  bench_done(&b);
+  bench_done(&other);
 }
 END_TEST
 
@@ -612,11 +677,12 @@ START_TEST(unfit_data_is_refused) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("learner", classes_are_learnt, a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits,
-                   order_depends_on_seed_part_round_and_sub, steps_win_over_epochs, hook_stops_the_work,
-                   divergence_is_told, copies_follow_the_chain, copy_moves_when_published,
-                   bad_payloads_leave_the_copies, merging_nobody_changes_no_bit, long_differences_are_clipped,
-                   overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-                   damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused,
-                   unfit_configs_are_refused, unfit_data_is_refused);
+  return SUITE_RUN("learner", a_number_of_steps_goes_on_where_the_round_before_stopped,
+                   sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
+                   fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
+                   steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
+                   copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
+                   long_differences_are_clipped, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
+                   half_holds_the_pending_copy, damaged_halves_are_refused, flipped_bits_are_survived,
+                   damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused);
 }
