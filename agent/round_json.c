@@ -34,8 +34,7 @@ static json_t *label_text(struct round_label label) {
   return json_string(text);
 }
 
-/* RFC 3339 in UTC. */
-static json_t *time_text(int64_t unix_s) {
+json_t *json_time(int64_t unix_s) {
   struct tm tm;
   time_t at = (time_t)unix_s;
   char text[32];
@@ -72,7 +71,7 @@ json_t *round_json(const struct store_round *r) {
   json_object_set_new(row, "label", label_text(r->label));
   json_object_set_new(row, "state", json_string(done ? "committed" : r->interrupted ? "interrupted" : "published"));
   json_object_set_new(row, "outcome", done ? json_string(outcomes[r->outcome]) : json_null());
-  json_object_set_new(row, "committed_at", done ? time_text(r->committed_unix_s) : json_null());
+  json_object_set_new(row, "committed_at", done ? json_time(r->committed_unix_s) : json_null());
   json_object_set_new(row, "train_loss", json_number(r->train_loss));
   json_object_set_new(row, "train_s", json_number(r->train_seconds));
   json_object_set_new(row, "seconds", number_if(done, r->seconds));

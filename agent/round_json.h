@@ -26,6 +26,9 @@ json_t *contribution_json(const struct store_contribution *c);
 /* A round with "peers": its contributions. */
 json_t *round_json_with_peers(const struct store_round *r, const struct store_contribution *rows, size_t n_rows);
 
+/* RFC 3339 in UTC; null for a time that has no such form. */
+json_t *json_time(int64_t unix_s);
+
 /* A number, or null when it is not finite. */
 json_t *json_number(double value);
 

@@ -36,6 +36,11 @@ static void print_warnings(const struct call *call) {
   }
 }
 
+void answer_warnings(struct call *call) {
+  print_warnings(call);
+  json_array_clear(call->warnings);
+}
+
 int answer(struct call *call, json_t *data, void (*view)(const struct call *call, const json_t *data, FILE *out)) {
   if (!data)
     return answer_error(call, EXIT_INTERNAL, err_name(ERR_NO_MEMORY), NULL, "%s", err_sentence(ERR_NO_MEMORY));

@@ -24,6 +24,9 @@ int answer_change(struct call *call, json_t *data, bool changed,
 __attribute__((format(printf, 5, 6))) int answer_error(struct call *call, int code, const char *name, const char *hint,
                                                        const char *format, ...);
 
+/* For a verb that answers line by line: what there is to warn of, on standard error, before the first. */
+void answer_warnings(struct call *call);
+
 /* Adds a warning to the answer to come. */
 __attribute__((format(printf, 2, 3))) void answer_warn(struct call *call, const char *format, ...);
 

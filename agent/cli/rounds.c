@@ -2,14 +2,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/ask.h"
 #include "agent/cli/history.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
-#include "agent/clock.h"
+#include "agent/cli/wait.h"
 #include "agent/scalar.h"
 
 enum {
@@ -169,89 +168,11 @@ int verb_rounds_show(struct call *call) {
 
 /* ---- wait --------------------------------------------------------------------------------------------------------- */
 
-static void view_wait(const struct call *call, const json_t *data, FILE *out) {
-  (void)call;
-  value_print(json_object_get(data, "round"), FORM_COUNT, out);
-  fputc('\n', out);
-}
-
-/* What a look has found. */
-struct waiting {
-  json_int_t reached; /* newest committed round, −1 when nothing is known */
-  char why[MAX_CONFIG_WHY_BYTES];
-};
-
-/* No agent: what the database knows. */
-static void look_into_history(const struct config *c, struct waiting *w) {
-  char why[MAX_REASON_BYTES];
-  json_t *data = NULL, *row;
-  size_t i;
-  if (history_read(c, &(struct history_query){.last = 2}, &data, why))
-    return;
-  json_array_foreach(json_object_get(data, "rounds"), i, row) {
-    if (strcmp(json_string_value(json_object_get(row, "state")), "committed") == 0)
-      w->reached = json_integer_value(json_object_get(row, "round"));
-  }
-  json_decref(data);
-}
-
-/* One look; EXIT_TIMED_OUT means not yet. */
-static int look(struct call *call, const struct config *c, json_int_t round, struct waiting *w) {
-  json_t *data = NULL;
-  enum err e = agent_ask(call, c->state_dir, json_pack("{s:s}", "ask", "status"), &data, w->why);
-  if (e == ERR_TIMED_OUT || e == ERR_STOPPED)
-    return EXIT_TIMED_OUT; /* busy, or still starting */
-  if (e == ERR_NOT_CONNECTED)
-    look_into_history(c, w);
-  else if (e)
-    return ask_exit_code(e);
-  const char *word = json_string_value(json_object_get(data, "word"));
-  bool has_ended = word && strcmp(word, "FINISHED") == 0;
-  if (data)
-    w->reached = json_integer_value(json_at(data, "job.round"));
-  json_decref(data);
-  if (w->reached >= round)
-    return EXIT_DONE;
-  return e ? EXIT_UNREACHABLE : has_ended ? EXIT_FAILED : EXIT_TIMED_OUT;
-}
-
-static int answer_wait(struct call *call, int code, json_int_t round, const struct waiting *w) {
-  switch (code) {
-  case EXIT_DONE:
-    return answer(call, json_pack("{s:I}", "round", w->reached), view_wait);
-  case EXIT_FAILED:
-    return answer_error(call, code, err_name(ERR_FINISHED), NULL, "the job ended with round %" JSON_INTEGER_FORMAT,
-                        w->reached);
-  case EXIT_TIMED_OUT:
-    return answer_error(call, code, err_name(ERR_TIMED_OUT), NULL,
-                        "round %" JSON_INTEGER_FORMAT " was not committed in time", round);
-  default:
-    return answer_error(call, code, err_name(ERR_NOT_CONNECTED), "start it with `starling run`",
-                        "%s, and round %" JSON_INTEGER_FORMAT " is not committed", w->why, round);
-  }
-}
-
-/* With a time-out it outlasts an agent that has not started yet or starts again; without one no agent is an error. */
 int verb_rounds_wait(struct call *call) {
-  static const struct timespec pause = {.tv_nsec = 100000000};
-  const char *given = call->flags[FLAG_TIMEOUT];
-  char why[MAX_REASON_BYTES];
+  char condition[MAX_NAME_BYTES], why[MAX_REASON_BYTES];
   uint64_t round;
-  double timeout = 1e18;
-  struct config *c;
   if (scalar_integer(call->arguments[0], 1, INT64_MAX, &round, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "ROUND: %s", why);
-  if (given && scalar_number(given, 0, 1e9, &timeout, why))
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
-  struct waiting w = {.reached = -1};
-  double end = clock_s() + timeout;
-  int code = look(call, c, (json_int_t)round, &w);
-  while ((code == EXIT_TIMED_OUT || (code == EXIT_UNREACHABLE && given)) && clock_s() < end) {
-    nanosleep(&pause, NULL);
-    code = look(call, c, (json_int_t)round, &w);
-  }
-  config_free(c);
-  return answer_wait(call, code, (json_int_t)round, &w);
+  snprintf(condition, sizeof condition, "round=%" PRIu64, round);
+  return wait_for(call, condition, call->flags[FLAG_TIMEOUT]);
 }

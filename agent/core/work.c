@@ -53,5 +53,6 @@ void scribe_result_free(struct scribe_result *result) {
   scribe_job_free(result->job);
   free(result->rounds);
   free(result->contributions);
+  free(result->events);
   free(result);
 }

@@ -102,7 +102,8 @@ enum scribe_job_kind {
   SCRIBE_COMMIT,
   SCRIBE_EVENT,
   SCRIBE_RAISE_EPOCH,
-  SCRIBE_QUERY, /* rounds for a CLI client */
+  SCRIBE_QUERY,  /* rounds for a CLI client */
+  SCRIBE_EVENTS, /* events for one */
 };
 
 struct scribe_job {
@@ -132,6 +133,12 @@ struct scribe_job {
   uint32_t n_rounds;
   bool one_round;
   struct round_label label;
+
+  /* SCRIBE_EVENTS: for the client above, events after an id, or the last n_rows when none is given, and how long the client
+   * waits for one */
+  bool is_after;
+  uint64_t after_id, wait_until_ms;
+  uint32_t n_rows;
 };
 
 /* A full or read-only disk: everything is as it was, and the work can be tried again later. */
@@ -155,6 +162,11 @@ struct scribe_result {
   size_t n_rounds;
   struct store_contribution *contributions; /* one_round */
   size_t n_contributions;
+
+  /* SCRIBE_EVENTS */
+  struct store_event_row *events;
+  size_t n_events;
+  uint64_t after_id, wait_until_ms; /* where the next reading begins */
 };
 
 void scribe_job_free(struct scribe_job *job);

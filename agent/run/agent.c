@@ -17,7 +17,7 @@
 #include "crypto/names.h"
 #include "crypto/random.h"
 
-enum { STORE_RETRY_MS = 30000, STOP_LIMIT_S = 10 };
+enum { STORE_RETRY_MS = 5000, STOP_LIMIT_S = 10 };
 
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence) {
   a->exit_code = exit_code;
@@ -198,6 +198,9 @@ static void stop(struct agent *a) {
     job_free(a->jobs[i]);
   scribe_stop(a->scribe);
   control_close(a->control);
+  parking_done(&a->parking);
+  while (a->n_unwritten > 0)
+    scribe_job_free(a->unwritten[--a->n_unwritten]);
   store_close(a->store);
   identity_free(a->identity);
   free(a->peers);
@@ -229,7 +232,8 @@ static void end_when_done(struct agent *a, uint64_t now_ms) {
 
 /* When the loop has to turn again at the latest. */
 static uint64_t tick(struct agent *a, uint64_t now_ms) {
-  uint64_t due_ms = control_due_ms(a->control);
+  uint64_t due_ms = control_due_ms(a->control), parked_ms = parking_due_ms(&a->parking);
+  due_ms = parked_ms < due_ms ? parked_ms : due_ms;
   for (size_t i = 0; i < a->n_jobs; i++) {
     uint64_t job_ms = round_tick(a->jobs[i]->round, now_ms);
     due_ms = job_ms < due_ms ? job_ms : due_ms;
@@ -255,6 +259,7 @@ static void turn(struct agent *a) {
   agent_take_results(a);
   agent_take_notes(a);
   control_ready(a->control, of_control, n_control, clock_ms());
+  parking_turn(a, &a->parking, clock_ms());
 }
 
 static void log_started(const struct agent *a) {

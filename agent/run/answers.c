@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/event_json.h"
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
 #include "crypto/key_text.h"
 
-enum { DEFAULT_ROUNDS = 20 };
+enum { DEFAULT_ROUNDS = 20, DEFAULT_EVENTS = 20 };
 
 static json_t *text_of_key(const struct identity_key *key) {
   char text[KEY_TEXT_BYTES];
@@ -198,6 +199,27 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   return o;
 }
 
+/* Moves with what people wait for: word, phase, round, and the state of each peer (FNV-1a). */
+static uint64_t change_of(const struct agent_job *j) {
+  const uint64_t basis = 0xcbf29ce484222325u, prime = 0x100000001b3u;
+  struct verdict v;
+  struct round_view view;
+  judge(j, &v);
+  round_view(j->round, &view);
+  uint64_t mark = basis, values[] = {(uint64_t)v.word[0] << 8 | (uint64_t)v.word[1], view.phase, view.committed.round,
+                                     view.committed.sub};
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    mark = (mark ^ values[i]) * prime;
+  for (size_t i = 0; i < j->agent->config->n_peers; i++) {
+    struct gossip_peer_info info;
+    struct round_peer_view peer;
+    gossip_peer_info(j->agent->gossip, i, &info);
+    round_peer_view(j->round, i, &peer);
+    mark = (mark ^ (uint64_t)state_of(&info, &peer)) * prime;
+  }
+  return mark >> 11; /* a number that every reader of JSON holds exactly */
+}
+
 static json_t *status(const struct agent_job *j, uint64_t now_ms) {
   struct agent *a = j->agent;
   struct verdict v;
@@ -216,6 +238,7 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "listen", listen);
   json_object_set_new(o, "word", json_string(v.word));
   json_object_set_new(o, "why", json_string(v.why));
+  json_object_set_new(o, "change", json_integer((json_int_t)change_of(j)));
   json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
   json_object_set_new(o, "job", job_object(j, now_ms));
@@ -226,27 +249,56 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
 
 /* ---- requests ----------------------------------------------------------------------------------------------------- */
 
-/* The job that a request names, or the only one that there is; NULL after saying which there are. */
+/* The job of a name, or without one the only one that there is; NULL: there is none such. */
+static struct agent_job *find_job(const struct agent *a, const char *name) {
+  for (size_t i = 0; i < a->n_jobs; i++)
+    if (name ? strcmp(name, a->jobs[i]->config->job.name) == 0 : a->n_jobs == 1)
+      return a->jobs[i];
+  return NULL;
+}
+
+/* The job that a request is about; NULL after saying which there are. */
 static struct agent_job *asked_job(struct agent *a, uint64_t client, const json_t *request) {
   const char *name = json_string_value(json_object_get(request, "job"));
   char known[MAX_REASON_BYTES] = "";
   size_t n = 0;
-  for (size_t i = 0; i < a->n_jobs; i++) {
-    const char *own = a->jobs[i]->config->job.name;
-    if (name ? strcmp(name, own) == 0 : a->n_jobs == 1)
-      return a->jobs[i];
-    if (n < sizeof known)
-      n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", own);
-  }
+  struct agent_job *found = find_job(a, name);
+  if (found)
+    return found;
+  for (size_t i = 0; i < a->n_jobs && n < sizeof known; i++)
+    n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->jobs[i]->config->job.name);
   char text[2 * MAX_REASON_BYTES];
   snprintf(text, sizeof text, "%s; this agent runs %s", name ? "no such job" : "which job is meant?", known);
   control_fail(a->control, client, name ? ERR_NOT_FOUND : ERR_RANGE, text, "write --job NAME");
   return NULL;
 }
 
-static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
+static uint64_t status_mark(const struct agent *a, const json_t *request) {
+  const struct agent_job *j = find_job(a, json_string_value(json_object_get(request, "job")));
+  return j ? change_of(j) : 0;
+}
+
+static void answer_status_now(struct agent *a, uint64_t client, const json_t *request, uint64_t until_ms) {
+  (void)until_ms;
   const struct agent_job *j = asked_job(a, client, request);
   if (j)
+    control_answer(a->control, client, status(j, clock_ms()));
+}
+
+static const struct parked_kind status_kind = {status_mark, answer_status_now};
+
+/* With "unless": only when what status tells first is no longer what the client has seen, or its time is over. */
+static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
+  const struct agent_job *j = asked_job(a, client, request);
+  const json_t *unless = json_object_get(request, "unless");
+  if (!j)
+    return;
+  struct parked parked = {.kind = &status_kind, .client = client, .request = (json_t *)request};
+  parked.seen = (uint64_t)json_integer_value(unless);
+  parked.until_ms = clock_ms() + PARKED_MS;
+  if (json_is_integer(unless) && parked.seen == status_mark(a, request))
+    parking_put(a, &a->parking, &parked);
+  else
     control_answer(a->control, client, status(j, clock_ms()));
 }
 
@@ -306,6 +358,45 @@ static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, 
   scribe_put(a->scribe, job);
 }
 
+/* A client that waits is answered when there is an event, or its time is over. */
+static void ask_events(struct agent *a, uint64_t client, const json_t *request, uint64_t until_ms) {
+  struct scribe_job *job = calloc(1, sizeof *job);
+  if (!job) {
+    control_fail(a->control, client, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY), NULL);
+    return;
+  }
+  job->kind = SCRIBE_EVENTS;
+  job->client = client;
+  job->is_after = json_is_integer(json_object_get(request, "after"));
+  job->after_id = number_of(request, "after", 0);
+  job->n_rows = (uint32_t)number_of(request, "last", DEFAULT_EVENTS);
+  job->wait_until_ms = until_ms;
+  scribe_put(a->scribe, job);
+}
+
+static void answer_events(struct agent *a, uint64_t client, const json_t *request) {
+  ask_events(a, client, request, json_is_true(json_object_get(request, "wait")) ? clock_ms() + PARKED_MS : 0);
+}
+
+static uint64_t events_mark(const struct agent *a, const json_t *request) {
+  (void)request;
+  return a->n_written;
+}
+
+static const struct parked_kind events_kind = {events_mark, ask_events};
+
+void agent_answer_events(struct agent *a, const struct scribe_result *r) {
+  if (r->error != ERR_OK) {
+    control_fail(a->control, r->client, r->error, err_sentence(r->error), NULL);
+  } else if (r->n_events == 0 && clock_ms() < r->wait_until_ms) {
+    json_t *request = json_pack("{s:I}", "after", (json_int_t)r->after_id);
+    parking_put(a, &a->parking, &(struct parked){&events_kind, r->client, a->n_written, r->wait_until_ms, request});
+    json_decref(request);
+  } else {
+    control_answer(a->control, r->client, events_json(r->events, r->n_events, r->after_id));
+  }
+}
+
 static void answer_rounds(struct agent *a, uint64_t client, const json_t *request) {
   ask_scribe(a, client, request, false);
 }
@@ -320,7 +411,7 @@ static const struct {
   bool needs_all; /* not before everything runs */
 } requests[] = {
     {"status", answer_status, true}, {"peers", answer_peers, true}, {"health", answer_health, false},
-    {"rounds", answer_rounds, true}, {"round", answer_round, true},
+    {"rounds", answer_rounds, true}, {"round", answer_round, true}, {"events", answer_events, true},
 };
 
 static void on_request(void *context, uint64_t client, const json_t *request) {

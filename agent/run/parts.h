@@ -9,7 +9,9 @@
 #include "agent/core/round.h"
 #include "agent/exit.h"
 #include "agent/run/control.h"
+#include "agent/run/log_limit.h"
 #include "agent/run/outbox.h"
+#include "agent/run/parked.h"
 #include "agent/run/scribe.h"
 #include "agent/run/trainer.h"
 #include "crypto/identity.h"
@@ -32,6 +34,8 @@ struct agent_job {
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
 };
 
+enum { MAX_UNWRITTEN_EVENTS = 16 };
+
 struct agent {
   const struct config *config;
   struct identity *identity;
@@ -50,6 +54,12 @@ struct agent {
   size_t n_jobs;
   int signal_fd;
   uint64_t started_ms;
+
+  struct parking parking;
+  struct log_limit event_limit;                       /* of the event ring */
+  struct scribe_job *unwritten[MAX_UNWRITTEN_EVENTS]; /* events that a full disk refused, oldest first */
+  size_t n_unwritten;
+  uint64_t n_written; /* transactions: the mark of those who wait for events */
 
   bool holds; /* stays up without working rather than exit with EXIT_USAGE */
   bool is_stopping;
@@ -75,6 +85,9 @@ struct gossip_job_config job_gossip_config(const struct agent_job *j);
 struct gossip_events agent_gossip_events(struct agent *a);
 struct round_ports agent_round_ports(struct agent_job *j);
 
+/* Writes a row of the event ring; those about a peer (or "stranger") are subject to the limit of agent/run/log_limit.h. */
+void agent_write_event(struct agent *a, const char *name, const char *peer, const char *text);
+
 /* Takes what trainer and scribe have finished. */
 void agent_take_results(struct agent *a);
 
@@ -84,5 +97,6 @@ void agent_take_notes(struct agent *a);
 /* answers.c: what the control socket is asked. */
 struct control_events agent_control_events(struct agent *a);
 void agent_answer_query(struct agent *a, const struct scribe_result *result);
+void agent_answer_events(struct agent *a, const struct scribe_result *result);
 
 #endif

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,9 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   struct agent *a = context;
   for (size_t i = 0; i < a->n_jobs; i++)
     round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
-  log_event(LOG_INFO, is_up ? "peer-connected" : "peer-disconnected", a->names[peer],
-            LOG_FIELDS(log_text("reason", err_name(reason))));
+  const char *name = is_up ? "peer-connected" : "peer-disconnected";
+  log_event(LOG_INFO, name, a->names[peer], LOG_FIELDS(log_text("reason", err_name(reason))));
+  agent_write_event(a, name, a->names[peer], is_up ? "a session stands" : err_sentence(reason));
 }
 
 /* Is this really a manifest of ours? Only then does the claim count. */
@@ -202,7 +204,18 @@ static void port_count(void *context, size_t peer, enum err reason) {
   gossip_count(j->agent->gossip, peer, reason);
 }
 
-static void write_event(struct agent *a, const char *name, const char *peer, const char *text) {
+/* A full disk refuses what would tell of it: the first events of that time are written when there is room again. */
+static void keep_unwritten(struct agent *a, struct scribe_job *job) {
+  if (a->n_unwritten < MAX_UNWRITTEN_EVENTS)
+    a->unwritten[a->n_unwritten++] = job;
+  else
+    scribe_job_free(job);
+}
+
+void agent_write_event(struct agent *a, const char *name, const char *peer, const char *text) {
+  uint32_t n_left_out = 0;
+  if (peer && !log_limit_take(&a->event_limit, name, peer, clock_ms(), &n_left_out))
+    return;
   struct scribe_job *job = calloc(1, sizeof *job);
   if (!job)
     return; /* the log has it */
@@ -210,8 +223,13 @@ static void write_event(struct agent *a, const char *name, const char *peer, con
   job->at_unix_s = time(NULL);
   strncpy(job->event_name, name, sizeof job->event_name - 1);
   strncpy(job->event_peer, peer ? peer : "", sizeof job->event_peer - 1);
-  strncpy(job->event_text, text, sizeof job->event_text - 1);
-  scribe_put(a->scribe, job);
+  int n = snprintf(job->event_text, sizeof job->event_text, "%s", text);
+  if (n_left_out > 0 && n >= 0 && (size_t)n < sizeof job->event_text)
+    snprintf(job->event_text + n, sizeof job->event_text - (size_t)n, " (and %" PRIu32 " more like it)", n_left_out);
+  if (a->scribe)
+    scribe_put(a->scribe, job);
+  else
+    keep_unwritten(a, job);
 }
 
 /* Names of the peers that the last merge had to do without, and why: "mec-03:late mec-09:absent". */
@@ -271,7 +289,7 @@ static void port_note(void *context, const char *name, size_t peer, const char *
     return;
   }
   log_event(level_of(name), name, who, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
-  write_event(j->agent, name, who, text);
+  agent_write_event(j->agent, name, who, text);
 }
 
 struct round_ports agent_round_ports(struct agent_job *j) {
@@ -329,6 +347,13 @@ static void take_epoch(struct agent_job *owner, uint64_t boot_epoch) {
       round_epoch_rose(a->jobs[i]->round, boot_epoch);
 }
 
+static void go_on_writing(struct agent *a) {
+  a->n_written++;
+  for (size_t i = 0; i < a->n_unwritten; i++)
+    scribe_put(a->scribe, a->unwritten[i]);
+  a->n_unwritten = 0; /* now the scribe's */
+}
+
 static void take_written(struct agent *a, struct scribe_result *r) {
   bool is_round = r->kind == SCRIBE_PUBLISH || r->kind == SCRIBE_COMMIT || r->kind == SCRIBE_RAISE_EPOCH;
   if (is_round && r->error != ERR_OK && !err_is_temporary(r->error)) {
@@ -341,6 +366,14 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   }
   if (r->kind == SCRIBE_QUERY)
     agent_answer_query(a, r);
+  if (r->kind == SCRIBE_EVENTS)
+    agent_answer_events(a, r);
+  if (r->kind == SCRIBE_EVENT && r->job) {
+    keep_unwritten(a, r->job);
+    r->job = NULL; /* now the agent's */
+  } else if (r->error == ERR_OK && (is_round || r->kind == SCRIBE_EVENT)) {
+    go_on_writing(a);
+  }
   if (!is_round) {
     scribe_result_free(r);
     return;
@@ -365,9 +398,11 @@ void agent_take_results(struct agent *a) {
 }
 
 void agent_take_notes(struct agent *a) {
-  for (struct gossip_note n; gossip_note_take(a->gossip, &n);)
-    log_event(LOG_WARNING, err_name(n.reason), n.peer == SIZE_MAX ? "stranger" : a->names[n.peer],
-              LOG_FIELDS(log_text("text", n.text)));
+  for (struct gossip_note n; gossip_note_take(a->gossip, &n);) {
+    const char *who = n.peer == SIZE_MAX ? "stranger" : a->names[n.peer];
+    log_event(LOG_WARNING, err_name(n.reason), who, LOG_FIELDS(log_text("text", n.text)));
+    agent_write_event(a, err_name(n.reason), who, n.text);
+  }
   for (size_t i = 0; i < a->config->n_peers; i++) {
     struct gossip_peer_info info;
     gossip_peer_info(a->gossip, i, &info);

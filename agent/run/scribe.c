@@ -107,10 +107,26 @@ static enum err query(struct scribe *s, struct scribe_job *job, struct scribe_re
   return query_rounds(s, &job->of_job, job->from_round, job->n_rounds, result);
 }
 
+static enum err query_events(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  uint64_t last = 0;
+  result->client = job->client;
+  result->wait_until_ms = job->wait_until_ms;
+  result->events = calloc(SCRIBE_MAX_EVENTS, sizeof *result->events);
+  if (result->events == NULL)
+    return ERR_NO_MEMORY;
+  enum err e = job->is_after ? ERR_OK : store_event_last(s->store, &last);
+  if (e != ERR_OK)
+    return e;
+  uint64_t after = job->is_after ? job->after_id : last > job->n_rows ? last - job->n_rows : 0;
+  e = store_events(s->store, after, result->events, SCRIBE_MAX_EVENTS, &result->n_events);
+  result->after_id = result->n_events > 0 ? result->events[result->n_events - 1].id : after;
+  return e;
+}
+
 static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   static enum err (*const run[])(struct scribe *, struct scribe_job *, struct scribe_result *) = {
       [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit, [SCRIBE_EVENT] = note_event,
-      [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,
+      [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,   [SCRIBE_EVENTS] = query_events,
   };
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
@@ -164,7 +180,7 @@ out:
 }
 
 void scribe_put(struct scribe *s, struct scribe_job *job) {
-  bool may_wait = job->kind == SCRIBE_EVENT || job->kind == SCRIBE_QUERY;
+  bool may_wait = job->kind == SCRIBE_EVENT || job->kind == SCRIBE_QUERY || job->kind == SCRIBE_EVENTS;
   if (may_wait && s->n_unanswered >= SCRIBE_RING - SCRIBE_RESERVED) {
     scribe_job_free(job);
     return;

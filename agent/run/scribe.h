@@ -19,7 +19,8 @@ MUST_USE enum err scribe_start(struct store **store, struct scribe **out_scribe)
 enum {
   SCRIBE_RING = 128,    /* jobs put whose results were not polled yet */
   SCRIBE_RESERVED = 64, /* of these for publications, commits and epochs, of which a round machine has a few at most */
-  SCRIBE_MAX_ROUNDS = 1024 /* rows of one SCRIBE_QUERY */
+  SCRIBE_MAX_ROUNDS = 1024, /* rows of one SCRIBE_QUERY … */
+  SCRIBE_MAX_EVENTS = 64,   /* … and of one SCRIBE_EVENTS: they fit into a client's line */
 };
 
 /* Moves a job in. An event or a query that finds all but the reserved places taken is dropped: the disk does not keep up,

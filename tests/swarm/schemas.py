@@ -18,8 +18,8 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "agent/cli/schema"
 SCHEMAS = {file.name: json.loads(file.read_text()) for file in FOLDER.glob("*.json")}
-VERBS = {name: schema for name, schema in SCHEMAS.items() if schema.get("$ref") == "envelope.json"}
-CHANGING = {name for name, schema in VERBS.items() if schema["properties"]["data"].get("$ref") == "changed.json"}
+VERBS = {name: schema for name, schema in SCHEMAS.items() if schema["title"].startswith("starling ")}
+CHANGING = {name for name, schema in VERBS.items() if schema["properties"].get("data", {}).get("$ref") == "changed.json"}
 ERROR_CODES = {"usage", *re.findall(r'  X\([A-Z_]+, "([a-z-]+)"', (ROOT / "base/err.h").read_text())} - {"ok"}
 
 
