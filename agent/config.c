@@ -556,10 +556,27 @@ static enum err load(struct loader *l) {
   return e;
 }
 
-enum err config_load(const char *path, const char *const *environment, struct config **out_config,
-                     char out_why[MAX_CONFIG_WHY_BYTES]) {
+/* The job file alone: everything of it that can be judged without a site. */
+static enum err load_job(struct loader *l) {
+  static enum err (*const checks[])(struct loader *) = {check_training, check_contract, check_model};
+  l->c->jobs = calloc(1, sizeof *l->c->jobs);
+  if (!l->c->jobs)
+    return no_memory(l->why);
+  l->c->n_jobs = 1;
+  l->site_job = &l->c->jobs[0];
+  l->site_job->job_path = strdup(l->c->path);
+  enum err e = l->site_job->job_path ? read_job_file(l) : no_memory(l->why);
+  if (!e)
+    e = fill_defaults(l);
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && !e; i++)
+    e = checks[i](l);
+  return e;
+}
+
+static enum err load_with(enum err (*load_it)(struct loader *), const char *path, const char *const *environment,
+                          struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]) {
   if (strlen(path) >= MAX_PATH_BYTES) {
-    snprintf(out_why, MAX_CONFIG_WHY_BYTES, "the path of the site file is too long");
+    snprintf(out_why, MAX_CONFIG_WHY_BYTES, "the path of the file is too long");
     return ERR_LIMIT;
   }
   struct config *c = calloc(1, sizeof *c);
@@ -573,7 +590,7 @@ enum err config_load(const char *path, const char *const *environment, struct co
     l->why = out_why;
     l->reader = (struct option_reader){.file = c->path, .folder = l->folder, .bases = {[IN_SITE] = c}, .why = out_why};
     snprintf(out_why, MAX_CONFIG_WHY_BYTES, "%s: a path is too long", path);
-    e = load(l);
+    e = load_it(l);
   }
   if (l) {
     tree_free(l->site);
@@ -586,6 +603,15 @@ enum err config_load(const char *path, const char *const *environment, struct co
   }
   *out_config = c;
   return ERR_OK;
+}
+
+enum err config_load(const char *path, const char *const *environment, struct config **out_config,
+                     char out_why[MAX_CONFIG_WHY_BYTES]) {
+  return load_with(load, path, environment, out_config, out_why);
+}
+
+enum err config_load_job(const char *path, struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]) {
+  return load_with(load_job, path, NULL, out_config, out_why);
 }
 
 static void site_job_done(struct site_job_config *s) {

@@ -111,6 +111,8 @@ enum { MAX_CONFIG_WHY_BYTES = 2 * MAX_PATH_BYTES + 2 * MAX_REASON_BYTES, MAX_LIS
  * cap; ERR_SYNTAX: malformed, an unknown, missing or unfitting key; ERR_RANGE; ERR_EXISTS: something stands twice. */
 MUST_USE enum err config_load(const char *path, const char *const *environment, struct config **out_config,
                               char out_why[MAX_CONFIG_WHY_BYTES]);
+/* Loads a job file alone, as the one job of a config that has nothing else: no site, no data. Errors as config_load. */
+MUST_USE enum err config_load_job(const char *path, struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]);
 void config_free(struct config *c);
 
 /* The id of the config's job, by which peers and the store know it. */

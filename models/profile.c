@@ -71,7 +71,7 @@ static enum err no_memory(struct data_place *why) {
   return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
 }
 
-static void tally_add(struct tally *t, uint64_t line) {
+static void sighting_add(struct sighting *t, uint64_t line) {
   if (t->n++ == 0)
     t->line = line;
 }
@@ -240,11 +240,11 @@ static void add_field(struct reading *r, size_t i) {
   const struct field *field = &r->fields[i];
   bool is_outside = field->what == FIELD_NUMBER && (field->value < use->lo || field->value > use->hi);
   if (field->what == FIELD_MISSING)
-    tally_add(&column->missing, r->scan.row_line);
+    sighting_add(&column->missing, r->scan.row_line);
   if (field->what == FIELD_NO_NUMBER)
-    tally_add(&column->not_numbers, r->scan.row_line);
+    sighting_add(&column->not_numbers, r->scan.row_line);
   if (is_outside)
-    tally_add(&column->outside, r->scan.row_line);
+    sighting_add(&column->outside, r->scan.row_line);
   if (field->what == FIELD_NUMBER)
     column_add(column, field->value);
   r->is_whole = r->is_whole && field->what == FIELD_NUMBER && !is_outside;
@@ -258,9 +258,9 @@ static enum err add_label(struct reading *r) {
   if (p->label == SIZE_MAX || (c != NULL && c->task != TASK_CLASSIFY))
     return ERR_OK;
   if (r->n_label == 0 || (c == NULL && csv_is_missing(r->label, r->n_label)))
-    tally_add(&p->label_missing, r->scan.row_line);
+    sighting_add(&p->label_missing, r->scan.row_line);
   else if (r->n_label >= MAX_NAME_BYTES)
-    tally_add(&p->label_too_long, r->scan.row_line);
+    sighting_add(&p->label_too_long, r->scan.row_line);
   else
     return class_add(r, r->label, r->n_label, r->scan.row_line);
   return ERR_OK;
@@ -270,7 +270,7 @@ static enum err row_end(struct reading *r) {
   struct profile *p = r->p;
   const struct contract *c = r->options->contract;
   if (r->scan.field != p->n_columns) {
-    tally_add(&p->ragged, r->scan.row_line);
+    sighting_add(&p->ragged, r->scan.row_line);
     return ERR_OK;
   }
   p->n_samples++;

@@ -20,7 +20,7 @@
 enum { MAX_PROFILE_SAMPLES = 1 << 22 /* remembered to find duplicates: 64 MiB */ };
 
 /* How often something was found, and where first (0: never, or a file without lines). */
-struct tally {
+struct sighting {
   uint64_t n;
   uint64_t line;
 };
@@ -29,15 +29,15 @@ struct tally {
 struct column_profile {
   char name[MAX_NAME_BYTES]; /* cut when it is longer */
   bool name_is_cut;
-  struct tally missing, not_numbers, outside; /* outside: the contract's range */
-  uint64_t n;                                 /* numbers */
-  double min, max, mean, m2;                  /* of them; m2: sum of squared deviations (Welford 1962) */
+  struct sighting missing, not_numbers, outside; /* outside: the contract's range */
+  uint64_t n;                                    /* numbers */
+  double min, max, mean, m2;                     /* of them; m2: sum of squared deviations (Welford 1962) */
 };
 
 /* A text of the label column, or a number of IDX labels. */
 struct class_profile {
   char name[MAX_NAME_BYTES];
-  struct tally seen;
+  struct sighting seen;
 };
 
 struct sample_set; /* 64-bit hashes of the inputs of samples */
@@ -46,12 +46,12 @@ struct profile {
   bool is_image;
   uint32_t height, width, channels; /* images */
   uint64_t n_samples;               /* rows or images, ragged ones not counted */
-  struct tally ragged;
+  struct sighting ragged;
   size_t n_columns;
   struct column_profile *columns; /* in the file's order; one for images */
   size_t label;                   /* which column; SIZE_MAX: there is none of that name */
   size_t group;                   /* which column holdout_by names; SIZE_MAX: there is none */
-  struct tally label_missing, label_too_long;
+  struct sighting label_missing, label_too_long;
   size_t n_classes;
   struct class_profile *classes; /* in order of appearance */
   bool has_too_many_classes;     /* more than MAX_CLASSES; the others are not kept */

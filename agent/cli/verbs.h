@@ -11,6 +11,8 @@ int verb_events(struct call *call);
 int verb_wait(struct call *call);
 int verb_health(struct call *call);
 int verb_demo(struct call *call);
+int verb_data_check(struct call *call);
+int verb_data_contract(struct call *call);
 int verb_eval(struct call *call);
 int verb_rounds_list(struct call *call);
 int verb_rounds_show(struct call *call);

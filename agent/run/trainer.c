@@ -13,6 +13,7 @@
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
+#include "models/check.h"
 #include "models/dataset.h"
 #include "models/learner.h"
 
@@ -127,6 +128,16 @@ static enum err restore(struct trainer *t, const struct buffer *half, const stru
   return e;
 }
 
+/* Units and scaling that look wrong: every reader takes such values, and the model they make is worthless. */
+static void warn_of_units(const struct trainer *t, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  struct findings found = {0};
+  if (check_dataset(t->data.train, c->job.contract, &found) == ERR_OK && found.n > 0)
+    say(result, "%s: %s: %s%s", c->train_path, found.items[0].about, found.items[0].sentence,
+        found.n > 1 ? "; `starling data check` tells the others" : "");
+  findings_done(&found);
+}
+
 /* What is worth a warning about data that was read. */
 static void warn(const struct trainer *t, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
@@ -139,6 +150,7 @@ static void warn(const struct trainer *t, struct trainer_result *result) {
     say(result, "%s: %zu columns are ignored, the contract does not name them", path, train->n_ignored_columns);
   if (train->scale.rule == SCALE_LOCAL)
     say(result, "%s: inputs are scaled by this site's own numbers, so other sites see other inputs", path);
+  warn_of_units(t, result);
 }
 
 static uint32_t size_of(const struct dataset *d) {
