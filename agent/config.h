@@ -24,6 +24,7 @@
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
 enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
+enum shadow_mode { SHADOW_AUTO, SHADOW_ON, SHADOW_OFF };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 enum metered { UNMETERED, METERED };
 enum log_format { LOG_TEXT, LOG_JSON };
@@ -60,6 +61,7 @@ struct site_job_config {
   double every_s;  /* between the starts of two trainings, at least */
   uint32_t alone_rounds;
   uint32_t staleness_max; /* τ */
+  enum shadow_mode shadow;
   enum when_done when_done;
 };
 

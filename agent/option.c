@@ -615,6 +615,7 @@ static const char *const log_format_words[] = {"text", "json", NULL};
 static const char *const merge_rule_words[] = {"mean", NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
 static const char *const when_done_words[] = {"exit", "serve", NULL};
+static const char *const shadow_words[] = {"auto", "on", "off", NULL};
 static const char *const task_words[] = {"classify", "regress", NULL};
 /* by enum metric; the first is never written: config.c puts the task's own there */
 static const char *const metric_words[] = {"by-task", "accuracy", "r2", "auc", NULL};
@@ -704,6 +705,8 @@ const struct option option_table[] = {
      "how long a finished agent serves peers that are not"},
     {"round.staleness_max", SITE_JOB(staleness_max), &type_u32, "5", BOUNDS(0, 1000), LOCAL,
      "rounds by which a peer's model may lag and still count"},
+    {"alone.shadow", SITE_JOB(shadow), &type_word, "auto", ONE_OF(shadow_words), LOCAL,
+     "a model trained here alone beside the swarm's, for `compare`; auto while that takes below 10 % of a round"},
     {"when_done", SITE_JOB(when_done), &type_word, "exit", ONE_OF(when_done_words), LOCAL,
      "end after the job's last round, or go on serving peers and status"},
 

@@ -188,6 +188,7 @@ static enum err write_site(const struct demo_options *options, const struct demo
           "      part: %zu\n"
           "    train: { seed: %" PRIu64 " }\n"
           "    round: { deadline_min_s: 60, meet_s: 120 }\n"
+          "    alone: { shadow: off }\n"
           "    when_done: %s\n",
           self + 1, options->seed, alone ? "exit" : "serve");
   return finish(out, site->folder, why);

@@ -89,6 +89,25 @@ static void print_note(const json_t *data, const char *what, const char *path, F
   fputc('\n', out);
 }
 
+/* What the model trained alone costs; nothing where none is wanted. */
+static void print_shadow(const json_t *data, FILE *out) {
+  const json_t *shadow = json_at(data, "job.shadow");
+  const char *mode = json_string_value(json_object_get(shadow, "mode"));
+  if (!mode || strcmp(mode, "off") == 0)
+    return;
+  fputs("alone     ", out);
+  if (!json_is_true(json_object_get(shadow, "on"))) {
+    fprintf(out, "no model is trained alone (%s); for `compare` write alone: { shadow: on }\n", mode);
+    return;
+  }
+  value_print(json_object_get(shadow, "seconds"), FORM_DURATION, out);
+  fputs(" a round, ", out);
+  value_print(json_object_get(shadow, "share"), FORM_PERCENT, out);
+  fputs(" % of it, ", out);
+  value_print(json_object_get(shadow, "memory_bytes"), FORM_BYTES, out);
+  fprintf(out, " (%s)\n", mode);
+}
+
 static void view(const struct call *call, const json_t *data, FILE *out) {
   print_overview(data, call->format == FORMAT_TSV, out);
   if (call->format == FORMAT_TSV)
@@ -97,6 +116,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_at(data, "why", FORM_TEXT, out);
   fputc('\n', out);
   print_job(data, out);
+  print_shadow(data, out);
   print_note(data, "local", "job.local_note", out);
   print_note(data, "global", "job.global_note", out);
   if (json_array_size(json_object_get(data, "peers"))) {

@@ -5,6 +5,7 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/history.h"
+#include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
 #include "base/must.h"
 #include "crypto/digest.h"
@@ -96,6 +97,8 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
   if (!e)
     e = load_snapshot(t, store, &newest.half, n_half, &t->half, &of_half);
   scale_done(&of_half);
+  if (!e && !digest_is_zero(&t->round.shadow))
+    e = store_file_load(store, &t->round.shadow, n_half + SHADOW_TRAILER_BYTES, &t->shadow.bytes, &t->shadow.n_bytes);
   if (!e)
     e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
   return because(t, e, "the model of the newest round");

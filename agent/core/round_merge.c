@@ -206,7 +206,8 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
   size_t n = m->config.n_peers;
   job->model = r->model;
   job->half = r->half;
-  r->model = r->half = (struct buffer){0}; /* now the job's */
+  job->shadow = r->shadow;
+  r->model = r->half = r->shadow = (struct buffer){0}; /* now the job's */
   job->contributions = calloc(n + 1, sizeof *job->contributions);
   MUST(job->contributions != NULL);
   for (size_t i = 0; i < n; i++)
@@ -223,6 +224,10 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
       .n_model = job->model.n_bytes,
       .own_half = job->half.bytes,
       .n_own_half = job->half.n_bytes,
+      .shadow = job->shadow.bytes,
+      .n_shadow = job->shadow.n_bytes,
+      .shadow_headline = r->shadow_figures.headline,
+      .shadow_seconds = r->shadow_figures.seconds,
       .metrics = r->metrics,
       .contributions = job->contributions,
       .n_contributions = n,

@@ -28,6 +28,7 @@ void trainer_result_free(struct trainer_result *result) {
   free(result->payload.bytes);
   free(result->half.bytes);
   free(result->model.bytes);
+  free(result->shadow.bytes);
   peers_free(result->peers, result->n_peers);
   free(result);
 }
@@ -38,6 +39,7 @@ void scribe_job_free(struct scribe_job *job) {
   free(job->payload.bytes);
   free(job->half.bytes);
   free(job->model.bytes);
+  free(job->shadow.bytes);
   free(job->contributions);
   free(job);
 }

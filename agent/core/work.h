@@ -24,6 +24,16 @@ struct buffer {
 
 /* ---- trainer ------------------------------------------------------------------------------------------------------ */
 
+enum { SHADOW_ARRAYS = 4 /* of P floats: model, momentum, and two that a learner has for peers */ };
+
+/* The model that is trained alone beside the swarm's, after its last training (agent/run/shadow.h). */
+struct shadow_figures {
+  bool is_on;
+  uint64_t n_trainings, n_steps; /* in all */
+  double seconds, headline;      /* of the last one; headline on the local test set, NaN: none */
+  double share;                  /* of a round's time, median of the last rounds */
+};
+
 enum trainer_job_kind {
   JOB_LOAD,  /* open data and learner, restore what `half` and `model` hold (either may be empty) */
   JOB_TRAIN, /* local steps, then encode: answered with payload and half */
@@ -87,9 +97,13 @@ struct trainer_result {
 
   struct buffer model; /* JOB_MERGE, JOB_ADOPT */
   struct store_metrics metrics;
+  struct buffer shadow;                                             /* empty: none */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct merge_peer *peers;                                         /* moved back, links freed */
   size_t n_peers;
+
+  struct shadow_figures shadow_figures; /* any kind */
+  char shadow_note[MAX_REASON_BYTES];   /* any kind: what is worth a line in the log, or "" */
 };
 
 void trainer_job_free(struct trainer_job *job);
@@ -117,7 +131,7 @@ struct scribe_job {
 
   /* SCRIBE_COMMIT */
   struct store_commitment commitment;
-  struct buffer model;
+  struct buffer model, shadow;
   struct store_contribution *contributions;
 
   /* SCRIBE_EVENT */

@@ -163,6 +163,20 @@ static void judge(const struct agent_job *j, struct verdict *v) {
   }
 }
 
+static json_t *shadow_object(const struct agent_job *j) {
+  static const char *const modes[] = {[SHADOW_AUTO] = "auto", [SHADOW_ON] = "on", [SHADOW_OFF] = "off"};
+  const struct shadow_figures *f = &j->shadow;
+  size_t memory = SHADOW_ARRAYS * codec_bound(CODEC_F32, schema_parameters(j->schema));
+  json_t *o = json_object();
+  json_object_set_new(o, "mode", json_string(modes[j->config->shadow]));
+  json_object_set_new(o, "on", json_boolean(f->is_on));
+  json_object_set_new(o, "headline", f->is_on ? json_number(f->headline) : json_null());
+  json_object_set_new(o, "seconds", f->is_on ? json_real(f->seconds) : json_null());
+  json_object_set_new(o, "share", f->is_on ? json_real(f->share) : json_null());
+  json_object_set_new(o, "memory_bytes", f->is_on ? json_integer((json_int_t)memory) : json_integer(0));
+  return o;
+}
+
 static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   const struct job_config *job = &j->config->job;
   struct round_view v;
@@ -194,6 +208,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "global", v.metrics.has_global ? json_number(v.metrics.global_headline) : json_null());
   json_object_set_new(o, "local_note", json_string(j->local_note));
   json_object_set_new(o, "global_note", json_string(j->global_note));
+  json_object_set_new(o, "shadow", shadow_object(j));
   json_object_set_new(o, "merged", json_integer(v.n_merged));
   json_object_set_new(o, "expected", json_integer(v.n_expected));
   return o;

@@ -151,7 +151,7 @@ static void log_resumed(const struct agent_job *j, const struct store_resume *fr
 enum err job_resume(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]) {
   struct agent *a = j->agent;
   struct store_resume from;
-  struct buffer half = {0}, model = {0};
+  struct buffer half = {0}, model = {0}, shadow = {0};
   struct position *positions = calloc(a->config->n_peers + 1, sizeof *positions);
   enum err e = positions ? store_resume(a->store, &j->id, &from, why) : ERR_NO_MEMORY;
   for (size_t i = 0; e == ERR_OK && i < a->config->n_peers; i++)
@@ -160,14 +160,18 @@ enum err job_resume(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]) {
     e = load_file(j, &from.half, &half);
   if (e == ERR_OK)
     e = load_file(j, &from.model, &model);
+  if (e == ERR_OK && load_file(j, &from.shadow, &shadow) != ERR_OK)
+    log_event(LOG_WARNING, "shadow-lost", NULL, LOG_FIELDS(log_text("text", "the model trained alone is damaged")));
   if (e == ERR_OK)
     e = outbox_load(&j->outbox, a->store, &j->id);
   if (e == ERR_OK) {
     log_resumed(j, &from);
+    trainer_set_shadow(j->trainer, shadow, from.committed.round == 0 && from.committed.sub == 0);
     round_start(j->round, &from, half, model, positions, clock_ms());
   } else {
     free(half.bytes);
     free(model.bytes);
+    free(shadow.bytes);
   }
   free(positions);
   return e;

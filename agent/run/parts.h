@@ -32,6 +32,7 @@ struct agent_job {
   struct round_machine *round;
   struct outbox outbox;
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
+  struct shadow_figures shadow;
 };
 
 enum { MAX_UNWRITTEN_EVENTS = 16 };

@@ -9,6 +9,7 @@
 
 #include "agent/clock.h"
 #include "agent/run/mailbox.h"
+#include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
 #include "base/must.h"
 #include "crypto/digest.h"
@@ -25,18 +26,24 @@ struct trainer {
   _Atomic uint64_t progress; /* batches done << 32 | in all, so that the two always belong together */
   struct trainer_job end;    /* its address ends the thread */
 
+  /* the loop's until it puts JOB_LOAD */
+  struct buffer shadow_stored;
+  bool is_first;
+
   /* the trainer thread's */
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
   struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
   struct buffer committed;  /* the learner as it was before the training in work */
-  bool has_unpublished;     /* a training succeeded whose x̂' is not durable yet */
+  struct shadow shadow;
+  bool has_unpublished; /* a training succeeded whose x̂' is not durable yet */
 };
 
 /* ---- JOB_LOAD ---- */
 
 static void unload(struct trainer *t) {
+  shadow_close(&t->shadow);
   learner_free(t->learner);
   splits_close(&t->data);
   dataset_close(t->global_test);
@@ -66,7 +73,7 @@ static enum err stop_or_go_on(void *context, size_t done, size_t total) {
   return atomic_load(&t->stop) ? ERR_STOPPED : ERR_OK;
 }
 
-static enum err open_learner(struct trainer *t, struct trainer_result *result) {
+static struct learner_config learner_config(const struct trainer *t) {
   const struct site_job_config *c = t->config.site_job;
   struct learner_config config = {
       .schema = t->config.schema,
@@ -78,6 +85,12 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
       .n_copies = t->config.n_copies,
   };
   schema_hash(config.schema, &digest_blake2b, &config.schema_hash);
+  return config;
+}
+
+static enum err open_learner(struct trainer *t, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  struct learner_config config = learner_config(t);
   enum err e = learner_open(&config, &t->learner);
   if (e == ERR_OK) {
     t->committed = (struct buffer){malloc(learner_half_bytes(t->learner)), learner_half_bytes(t->learner)};
@@ -153,6 +166,28 @@ static void warn(const struct trainer *t, struct trainer_result *result) {
   warn_of_units(t, result);
 }
 
+/* A half-step without its commitment: the shadow was stored before that training. */
+static enum err open_shadow(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  const struct learner_config config = learner_config(t);
+  const struct dataset *const tests[N_TEST_SETS] = {[TEST_LOCAL] = t->data.test};
+  const struct shadow_start start = {
+      .mode = c->shadow,
+      .learner = &config,
+      .train = t->data.train,
+      .tests = tests,
+      .stored = &t->shadow_stored,
+      .is_first = t->is_first,
+      .metric = contract_metric(c->job.contract),
+  };
+  enum err e = shadow_open(&t->shadow, &start);
+  if (e != ERR_OK)
+    say(result, "the model trained alone: %s", err_sentence(e));
+  else if (job->half.n_bytes > 0 && job->model.n_bytes == 0)
+    shadow_owe(&t->shadow, job->label, 1);
+  return e;
+}
+
 static uint32_t size_of(const struct dataset *d) {
   return d == NULL ? 0 : (uint32_t)d->n; /* n ≤ MAX_SAMPLES */
 }
@@ -169,8 +204,9 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
     say(result, "the scale of the stored model: %s", err_sentence(e));
     goto out;
   }
-  if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK)
-    e = restore(t, &half, &model, result);
+  if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK &&
+      (e = restore(t, &half, &model, result)) == ERR_OK)
+    e = open_shadow(t, job, result);
 out:
   scale_done(&of_half);
   scale_done(&of_model);
@@ -277,11 +313,14 @@ static enum err keep_half(struct trainer *t, struct trainer_result *result) {
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
   learner_half_write(t->learner, t->committed.bytes);
+  shadow_round(&t->shadow, clock_s());
   enum err e;
   if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
     e = keep_half(t, result);
   t->has_unpublished = e == ERR_OK;
-  if (e != ERR_OK) {
+  if (e == ERR_OK) {
+    shadow_owe(&t->shadow, job->label, job->rate_scale);
+  } else {
     buffer_free(&result->payload);
     MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
   }
@@ -435,7 +474,8 @@ static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
 /* What the commit stores of the model as it is now. */
 static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
   enum err e;
-  if ((e = evaluate_all(t, result)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK)
+  if ((e = evaluate_all(t, result)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK ||
+      (e = shadow_write(&t->shadow, &result->shadow)) != ERR_OK)
     return e;
   return with_half ? write_half(t, &result->half) : ERR_OK;
 }
@@ -477,20 +517,27 @@ static struct trainer_result *answer(struct trainer *t, struct trainer_job *job)
   result->kind = job->kind;
   result->label = job->label;
   result->error = atomic_load(&t->stop) ? ERR_STOPPED : run[job->kind](t, job, result);
+  result->shadow_figures = t->shadow.figures;
+  memcpy(result->shadow_note, t->shadow.note, sizeof result->shadow_note);
+  t->shadow.note[0] = '\0';
   trainer_job_free(job);
   return result;
 }
 
 static void *trainer_main(void *context) {
   struct trainer *t = context;
+  const struct work_hook hook = {stop_or_go_on, t};
   struct trainer_job *job;
-  while ((job = mailbox_take(t->jobs)) != &t->end)
+  while ((job = mailbox_take(t->jobs)) != &t->end) {
     mailbox_put(t->results, answer(t, job));
+    shadow_pay(&t->shadow, &hook);
+  }
   return NULL;
 }
 
 static void trainer_free(struct trainer *t) {
   unload(t);
+  free(t->shadow_stored.bytes);
   mailbox_free(t->jobs);
   mailbox_free(t->results);
   free(t);
@@ -515,6 +562,12 @@ out:
   if (t != NULL)
     trainer_free(t);
   return e;
+}
+
+void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first) {
+  free(t->shadow_stored.bytes);
+  t->shadow_stored = stored;
+  t->is_first = is_first;
 }
 
 void trainer_put(struct trainer *t, struct trainer_job *job) {

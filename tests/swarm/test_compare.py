@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Does the swarm help this site? The headline, the shadow model, and `starling compare` on real agents."""
+import json
 import unittest
 
-from agents import CLASSES, Swarm, main, ring, wait_for
+from agents import CLASSES, Swarm, main, ring, starling
 
 
 class Headline(unittest.TestCase):
@@ -45,6 +46,132 @@ class Headline(unittest.TestCase):
             self.assertEqual(a.status()["job"]["metric"], "AUC")
             self.assertIn(" metric=AUC ", a.log)
             self.assertIn(f"{evaluated['auc']:.3f}", a.cli("rounds", "list").out)
+
+
+def compare(site, *flags):
+    answer = site.cli("compare", "--format", "json", *flags)
+    return answer.code, answer.json.get("data"), answer
+
+
+def shadow_on(**more):
+    return {"alone": {"shadow": "on"}, **more}
+
+
+class Compare(unittest.TestCase):
+    def test_few_samples_of_a_shared_concept(self):
+        """Three sites with some classes each: the swarm helps on the common test set, with and without the agent."""
+        with Swarm("abc", ring("abc"), job={"count": 8}, site=shadow_on(),
+                   shares={"a": CLASSES[:2], "b": CLASSES[1:], "c": CLASSES[::2]}) as swarm:
+            swarm.start()
+            swarm.wait_finished(90)
+            for site in swarm:
+                code, data, answer = compare(site, "--set", "global")
+                self.assertEqual((code, data["verdict"]), (0, "helps"), answer)
+                self.assertGreater(data["low"], 0)
+                self.assertGreater(data["swarm"], data["alone"])
+                self.assertAlmostEqual(data["difference"], data["swarm"] - data["alone"])
+                self.assertAlmostEqual(data["difference"] * data["samples"],
+                                       data["only_swarm_right"] - data["only_alone_right"])
+                self.assertEqual((data["alone_trainings"], data["site_trainings"]), (8, 8))
+                self.assertEqual(sum(row["samples"] for row in data["classes"]), data["samples"])
+                self.assertAlmostEqual(data["swarm"], site.ask("eval", "--set", "global")["headline"])
+            a = swarm["a"]
+            self.assertIn("the swarm helps this site", a.cli("compare", "--set", "global").out)
+            self.assertEqual([row["class"] for row in compare(a, "--by", "dent,ok")[1]["classes"]], ["ok", "dent"])
+            self.assertEqual(compare(a, "--by", "glass")[0], 4)
+            shadow = a.status()["job"]["shadow"]
+            self.assertTrue(shadow["on"])
+            self.assertIn(" a round, ", a.cli("status").out)
+            running = compare(a, "--set", "global")[1]
+            a.stop()
+            self.assertEqual(compare(a, "--set", "global")[1], running)
+
+    def test_the_shadow_is_the_site_alone(self):
+        """After as many rounds it is, bit for bit, what the same site learns without peers."""
+        with Swarm("ab", ring("ab"), job={"count": 5}, site=shadow_on()) as swarm:
+            swarm.start()
+            swarm.wait_finished(60)
+            shadow = compare(swarm["a"], "--set", "global")[1]["alone"]
+            row = swarm["a"].query("SELECT shadow FROM commitment ORDER BY round DESC LIMIT 1")[0][0]
+            swarm["a"].stop()
+            alone = swarm["a"].folder / "alone.yaml"
+            site = json.loads(swarm["a"].file.read_text())
+            site.update(peers=[], listen=[], state_dir="alone")
+            site["jobs"][0].update(when_done="exit", alone={"shadow": "off"})
+            alone.write_text(json.dumps(site))
+            self.assertEqual(starling("run", "-C", alone, timeout=60).code, 0)
+            self.assertEqual(starling("eval", "--set", "global", "-C", alone, "--format", "json").data["headline"], shadow)
+            self.assertEqual(len(row), 32)
+
+    def test_plenty_of_samples(self):
+        """Where alone is as good, the statistics say so: exit 1 or 0 as the interval lies."""
+        with Swarm("ab", ring("ab"), job={"count": 4}, site=shadow_on(), rows=3000) as swarm:
+            swarm.start()
+            swarm.wait_finished(90)
+            for site in swarm:
+                code, data, answer = compare(site)
+                self.assertEqual(code, 0 if data["verdict"] == "helps" else 1, answer)
+                self.assertEqual(data["verdict"] == "helps", data["low"] > 0 and data["p_value"] < 0.05)
+                self.assertLess(abs(data["difference"]), 0.05)
+                table = site.cli("compare")
+                self.assertIn("held out, never trained on", table.out)
+                self.assertRegex(table.out, r"it takes about \d+ samples")
+                self.assertEqual(len(site.cli("compare", "--format", "tsv").out.splitlines()), 1)
+
+    def test_one_class_site(self):
+        with Swarm("ab", ring("ab"), job={"count": 3}, site=shadow_on(), shares={"a": CLASSES[:1]}) as swarm:
+            swarm.start()
+            swarm.wait_finished(60)
+            code, data, answer = compare(swarm["a"])
+            self.assertEqual((code, data["verdict"], data["difference"], data["alone"]), (1, "not-comparable", None, None))
+            self.assertIn('only class "ok"', data["note"], answer)
+            self.assertIn('only class "ok" in this test set: not comparable', swarm["a"].cli("compare").out)
+
+    def test_a_restart_keeps_the_shadow(self):
+        """Killed in any phase, it goes on: as many trainings as the site, and the same figures as undisturbed."""
+        def learn(kills):
+            with Swarm("ab", ring("ab"), job={"count": 6}, site=shadow_on()) as swarm:
+                swarm.start()
+                a = swarm["a"]
+                for number in kills:
+                    a.wait_round(number, 30)
+                    a.kill()
+                    a.start()
+                swarm.wait_finished(60)
+                code, data, answer = compare(a)
+                self.assertIsNotNone(data, answer)
+                return {key: data[key] for key in ("alone", "alone_trainings", "site_trainings")}
+        undisturbed = learn([])
+        self.assertEqual(undisturbed["alone_trainings"], 6)
+        self.assertEqual(learn([2, 4])["alone"], undisturbed["alone"])
+
+    def test_off(self):
+        with Swarm("ab", ring("ab"), job={"count": 2}, site={"alone": {"shadow": "off"}}) as swarm:
+            swarm.start()
+            swarm.wait_finished(60)
+            answer = swarm["a"].cli("compare", "--format", "json")
+            self.assertEqual((answer.code, answer.json["error"]["code"]), (1, "not-found"))
+            self.assertIn("shadow: on", answer.json["error"]["hint"])
+            self.assertFalse(swarm["a"].status()["job"]["shadow"]["on"])
+            self.assertEqual(swarm["a"].query("SELECT count(shadow) FROM commitment"), [(0,)])
+
+    def test_auto_gives_up_what_costs_too_much(self):
+        """Two equal sites never wait for each other, so a second training is a large part of every round."""
+        with Swarm("ab", ring("ab"), job={"count": 12, "model": "dense 256, relu, dense 256, relu, dense classes"},
+                   rows=1500) as swarm:
+            swarm.start()
+            swarm.wait_finished(120)
+            a = swarm["a"]
+            self.assertEqual(a.log.count("shadow-off"), 1, a.log)
+            self.assertIn("alone: { shadow: on }", a.log)
+            self.assertFalse(a.status()["job"]["shadow"]["on"])
+            answer = a.cli("compare")
+            self.assertEqual(answer.code, 1)
+            self.assertIn("more than 10 % of a round", answer.err)
+            a.stop()
+            a.start()  # and it does not begin again
+            a.wait_answers()
+            self.assertFalse(a.status()["job"]["shadow"]["on"])
 
 
 if __name__ == "__main__":

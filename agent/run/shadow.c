@@ -1,0 +1,179 @@
+#include "agent/run/shadow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/clock.h"
+#include "base/bytes.h"
+#include "base/must.h"
+
+/* ---- what it costs ------------------------------------------------------------------------------------------------ */
+
+void shadow_cost_put(struct shadow_cost *c, double training_s, double round_s) {
+  c->shares[c->next] = round_s > 0 ? training_s / round_s : 1;
+  c->next = (c->next + 1) % SHADOW_WINDOW;
+  c->n += c->n < SHADOW_WINDOW;
+}
+
+static int compare_shares(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double shadow_cost_share(const struct shadow_cost *c) {
+  double sorted[SHADOW_WINDOW];
+  if (c->n == 0)
+    return 0;
+  memcpy(sorted, c->shares, sizeof sorted);
+  qsort(sorted, c->n, sizeof *sorted, compare_shares);
+  return (sorted[(c->n - 1) / 2] + sorted[c->n / 2]) / 2;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+static void end(struct shadow *s) {
+  learner_free(s->learner);
+  s->learner = NULL;
+  s->owes = false;
+  s->figures = (struct shadow_figures){0};
+}
+
+void shadow_close(struct shadow *s) {
+  end(s);
+  *s = (struct shadow){0};
+}
+
+enum err shadow_split(const struct buffer *stored, struct buffer *out_half, uint64_t *out_n_trainings,
+                      uint64_t *out_n_steps) {
+  if (stored->n_bytes < SHADOW_TRAILER_BYTES)
+    return ERR_CORRUPT;
+  struct cursor c;
+  size_t n_half = stored->n_bytes - SHADOW_TRAILER_BYTES;
+  cursor_init(&c, stored->bytes + n_half, SHADOW_TRAILER_BYTES);
+  *out_n_trainings = cursor_u64(&c);
+  *out_n_steps = cursor_u64(&c);
+  *out_half = (struct buffer){stored->bytes, n_half};
+  return cursor_end(&c);
+}
+
+static enum err restore(struct shadow *s, const struct buffer *stored) {
+  struct buffer half;
+  enum err e = shadow_split(stored, &half, &s->figures.n_trainings, &s->figures.n_steps);
+  return e == ERR_OK ? learner_half_read(s->learner, half.bytes, half.n_bytes) : e;
+}
+
+static bool is_wanted(const struct shadow_start *start) {
+  switch (start->mode) {
+  case SHADOW_ON:
+    return true;
+  case SHADOW_AUTO:
+    return start->learner->n_copies > 0 && (start->is_first || start->stored->n_bytes > 0);
+  case SHADOW_OFF:
+    break;
+  }
+  return false;
+}
+
+enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
+  *s = (struct shadow){.mode = start->mode, .metric = start->metric};
+  if (!is_wanted(start))
+    return ERR_OK;
+  struct learner_config config = *start->learner;
+  config.n_copies = 0;
+  enum err e = learner_open(&config, &s->learner);
+  if (e == ERR_OK)
+    e = learner_attach(s->learner, start->train, start->tests);
+  if (e != ERR_OK) {
+    end(s);
+    return e;
+  }
+  enum err stored = start->stored->n_bytes > 0 ? restore(s, start->stored) : ERR_OK;
+  s->figures.is_on = true;
+  s->figures.headline = __builtin_nan("");
+  if (stored != ERR_OK) {
+    snprintf(s->note, sizeof s->note, "the stored model trained alone: %s; there is none from now on",
+             err_sentence(stored));
+    end(s);
+  }
+  return ERR_OK;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------- */
+
+void shadow_round(struct shadow *s, double now_s) {
+  if (s->learner == NULL)
+    return;
+  if (s->round_started_s > 0 && s->figures.seconds > 0)
+    shadow_cost_put(&s->cost, s->figures.seconds, now_s - s->round_started_s);
+  s->round_started_s = now_s;
+  s->figures.share = shadow_cost_share(&s->cost);
+  if (s->mode != SHADOW_AUTO || s->cost.n < SHADOW_DECIDE || s->figures.share < SHADOW_MAX_SHARE)
+    return;
+  snprintf(
+      s->note, sizeof s->note,
+      "the model trained alone is given up: its training takes %.0f %% of a round (more than %.0f %%); to keep one, "
+      "write alone: { shadow: on }",
+      100 * s->figures.share, 100 * SHADOW_MAX_SHARE);
+  end(s);
+}
+
+void shadow_owe(struct shadow *s, struct round_label label, double rate_scale) {
+  if (s->learner == NULL)
+    return;
+  MUST(!s->owes);
+  s->owes = true;
+  s->owed = label;
+  s->owed_rate_scale = rate_scale;
+}
+
+static enum err evaluate(struct shadow *s, const struct work_hook *hook) {
+  struct metrics m;
+  enum err e = learner_evaluate(s->learner, TEST_LOCAL, hook, &m);
+  s->figures.headline = __builtin_nan("");
+  if (e == ERR_NOT_FOUND)
+    return ERR_OK;
+  if (e != ERR_OK)
+    return e;
+  s->figures.headline = metrics_headline(&m, s->metric);
+  metrics_done(&m);
+  return ERR_OK;
+}
+
+void shadow_pay(struct shadow *s, const struct work_hook *hook) {
+  if (!s->owes)
+    return;
+  struct train_report report;
+  double start = clock_s();
+  enum err e = learner_train(s->learner, s->owed.round, s->owed.sub, s->owed_rate_scale, hook, &report);
+  if (e == ERR_OK)
+    e = evaluate(s, hook);
+  s->owes = false;
+  if (e != ERR_OK) {
+    snprintf(s->note, sizeof s->note, "the model trained alone is given up: its training failed: %s", err_sentence(e));
+    end(s);
+    return;
+  }
+  s->figures.seconds = clock_s() - start;
+  s->figures.n_trainings++;
+  s->figures.n_steps += report.local_steps;
+}
+
+enum err shadow_write(const struct shadow *s, struct buffer *out) {
+  *out = (struct buffer){0};
+  if (s->learner == NULL)
+    return ERR_OK;
+  MUST(!s->owes);
+  struct writer w;
+  size_t n_half = learner_half_bytes(s->learner), n_bytes = n_half + SHADOW_TRAILER_BYTES;
+  uint8_t *bytes = malloc(n_bytes);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  learner_half_write(s->learner, bytes);
+  writer_init(&w, bytes + n_half, SHADOW_TRAILER_BYTES);
+  writer_u64(&w, s->figures.n_trainings);
+  writer_u64(&w, s->figures.n_steps);
+  MUST(writer_end(&w) == ERR_OK);
+  *out = (struct buffer){bytes, n_bytes};
+  return ERR_OK;
+}
