@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
+#include "agent/cli/history.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/core/work.h"
 #include "agent/key.h"
+#include "agent/round_json.h"
 #include "crypto/key_text.h"
 #include "models/schema.h"
 
@@ -118,6 +121,28 @@ static enum err check_data_files(const struct config *c, char why[MAX_CONFIG_WHY
   return ERR_OK;
 }
 
+/* What the model trained alone will cost, 0 without one; by auto it may end soon. */
+static size_t shadow_bytes(const struct config *c, size_t model) {
+  bool is_wanted = c->jobs[0].shadow == SHADOW_ON || (c->jobs[0].shadow == SHADOW_AUTO && c->n_peers > 0);
+  return is_wanted ? SHADOW_ARRAYS * model : 0;
+}
+
+/* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
+static json_t *shadow_seconds(const struct config *c) {
+  char why[MAX_REASON_BYTES];
+  struct digest job = config_job_id(c);
+  struct store_round last;
+  struct store *store;
+  size_t n = 0;
+  if (history_open(c, &store, why) != ERR_OK)
+    return json_null();
+  enum err e = store_rounds(store, &job, 0, &last, 1, &n);
+  store_close(store);
+  if (e != ERR_OK || n == 0)
+    return json_null();
+  return json_number(digest_is_zero(&last.shadow) ? last.train_seconds : last.shadow_seconds);
+}
+
 /* What the job will cost: the models in memory, and the updates of one round. */
 static json_t *forecast(const struct config *c, const struct identity_key *own) {
   enum {
@@ -132,13 +157,14 @@ static json_t *forecast(const struct config *c, const struct identity_key *own) 
   schema_free(schema);
   key_text_write(own, key);
   size_t model = codec_bound(CODEC_F32, n_parameters);
-  size_t memory = (OWN_MODELS + c->n_peers) * model, disk = (3 + 2 * (size_t)c->keep_last) * model;
+  size_t shadow = shadow_bytes(c, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
+  size_t disk = (3 + 2 * (size_t)c->keep_last) * model + (shadow > 0 ? 3 * (size_t)c->keep_last * model : 0);
   size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
-  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "site_file", c->path, "key", key, "job",
-                   job->name, "version", (json_int_t)job->version, "model", job->arch, "parameters",
+  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "site_file", c->path, "key",
+                   key, "job", job->name, "version", (json_int_t)job->version, "model", job->arch, "parameters",
                    (json_int_t)n_parameters, "peers", (json_int_t)c->n_peers, "follow_max", (json_int_t)c->follow_max,
-                   "memory_bytes", (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes",
-                   (json_int_t)round);
+                   "memory_bytes", (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round,
+                   "shadow_bytes", (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c) : json_null());
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {
@@ -150,6 +176,17 @@ static void view_check(const struct call *call, const json_t *data, FILE *out) {
   json_t *rows = json_pack("[O]", data);
   table_print(columns, sizeof columns / sizeof *columns, rows, call->format == FORMAT_TSV, out);
   json_decref(rows);
+  if (call->format == FORMAT_TSV || json_integer_value(json_object_get(data, "shadow_bytes")) == 0)
+    return;
+  fputs("of these ", out);
+  value_print(json_object_get(data, "shadow_bytes"), FORM_BYTES, out);
+  fputs(" in memory are for a model trained alone, for `compare`; its training takes as long as the site's own", out);
+  if (json_is_number(json_object_get(data, "shadow_seconds"))) {
+    fputs(", last ", out);
+    value_print(json_object_get(data, "shadow_seconds"), FORM_DURATION, out);
+    fputs(" a round", out);
+  }
+  fputc('\n', out);
 }
 
 int verb_config_check(struct call *call) {
