@@ -118,13 +118,14 @@ void shadow_round(struct shadow *s, double now_s) {
   end(s);
 }
 
-void shadow_owe(struct shadow *s, struct round_label label, double rate_scale) {
+void shadow_owe(struct shadow *s, struct round_label label, double rate_scale, uint32_t steps) {
   if (s->learner == NULL)
     return;
   MUST(!s->owes);
   s->owes = true;
   s->owed = label;
   s->owed_rate_scale = rate_scale;
+  s->owed_steps = steps;
 }
 
 static enum err evaluate(struct shadow *s, const struct work_hook *hook) {
@@ -145,6 +146,7 @@ void shadow_pay(struct shadow *s, const struct work_hook *hook) {
     return;
   struct train_report report;
   double start = clock_s();
+  learner_set_steps(s->learner, s->owed_steps);
   enum err e = learner_train(s->learner, s->owed.round, s->owed.sub, s->owed_rate_scale, hook, &report);
   if (e == ERR_OK)
     e = evaluate(s, hook);

@@ -44,6 +44,7 @@ struct shadow {
   bool owes; /* the training of this label */
   struct round_label owed;
   double owed_rate_scale;
+  uint32_t owed_steps;           /* 0: as the job file says */
   double round_started_s;        /* 0: no training yet */
   struct shadow_figures figures; /* of its last training */
   char note[MAX_REASON_BYTES];   /* what is worth a line in the log; whoever passes it on empties it */
@@ -67,8 +68,8 @@ void shadow_close(struct shadow *s);
 /* A training of the site begins: judges what the round before it cost, and gives up when that is too much. */
 void shadow_round(struct shadow *s, double now_s);
 
-/* The site's training of a label succeeded. */
-void shadow_owe(struct shadow *s, struct round_label label, double rate_scale);
+/* The site's training of a label succeeded; steps as in its JOB_TRAIN. */
+void shadow_owe(struct shadow *s, struct round_label label, double rate_scale, uint32_t steps);
 
 /* Trains what is owed and evaluates on the local test set. A training that fails ends the shadow with a note; stopped, it is
  * of no use any more and must not be written. */

@@ -184,7 +184,7 @@ static enum err open_shadow(struct trainer *t, const struct trainer_job *job, st
   if (e != ERR_OK)
     say(result, "the model trained alone: %s", err_sentence(e));
   else if (job->half.n_bytes > 0 && job->model.n_bytes == 0)
-    shadow_owe(&t->shadow, job->label, 1);
+    shadow_owe(&t->shadow, job->label, 1, 0);
   return e;
 }
 
@@ -319,7 +319,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
     e = keep_half(t, result);
   t->has_unpublished = e == ERR_OK;
   if (e == ERR_OK) {
-    shadow_owe(&t->shadow, job->label, job->rate_scale);
+    shadow_owe(&t->shadow, job->label, job->rate_scale, job->steps);
   } else {
     buffer_free(&result->payload);
     MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);

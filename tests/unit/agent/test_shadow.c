@@ -50,7 +50,7 @@ static struct shadow open_shadow(const struct bench *b, enum shadow_mode mode, b
 }
 
 static void pay(struct shadow *s, uint64_t round) {
-  shadow_owe(s, (struct round_label){.round = round}, 1);
+  shadow_owe(s, (struct round_label){.round = round}, 1, 0);
   shadow_pay(s, NULL);
   ck_assert_ptr_nonnull(s->learner);
 }
@@ -117,6 +117,18 @@ START_TEST(it_goes_on_after_a_restart) {
 }
 END_TEST
 
+START_TEST(as_many_steps_as_the_site) {
+  struct bench b;
+  bench_init(&b);
+  struct shadow s = open_shadow(&b, SHADOW_ON, true);
+  shadow_owe(&s, (struct round_label){.round = 1}, 1, 4);
+  shadow_pay(&s, NULL);
+  ck_assert_uint_eq(s.figures.n_steps, 4);
+  shadow_close(&s);
+  bench_done(&b);
+}
+END_TEST
+
 START_TEST(what_cannot_be_read_is_a_note) {
   struct bench b;
   bench_init(&b);
@@ -124,7 +136,7 @@ START_TEST(what_cannot_be_read_is_a_note) {
   struct shadow s = open_shadow(&b, SHADOW_ON, false);
   ck_assert_ptr_null(s.learner);
   ck_assert_ptr_nonnull(strstr(s.note, "the stored model trained alone"));
-  shadow_owe(&s, (struct round_label){.round = 1}, 1); /* nothing happens */
+  shadow_owe(&s, (struct round_label){.round = 1}, 1, 0); /* nothing happens */
   shadow_pay(&s, NULL);
   struct buffer nothing;
   ck_assert_int_eq(shadow_write(&s, &nothing), ERR_OK);
@@ -140,7 +152,7 @@ START_TEST(a_training_that_fails_ends_it) {
   b.learner.train.learning_rate = 1000;
   struct shadow s = open_shadow(&b, SHADOW_ON, true);
   for (uint64_t round = 1; round < 100 && s.learner; round++) {
-    shadow_owe(&s, (struct round_label){.round = round}, 1e30);
+    shadow_owe(&s, (struct round_label){.round = round}, 1e30, 0);
     shadow_pay(&s, NULL);
   }
   ck_assert_ptr_null(s.learner);
@@ -202,6 +214,7 @@ START_TEST(cost_of_the_window) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("agent/shadow", when_there_is_one, it_goes_on_after_a_restart, what_cannot_be_read_is_a_note,
-                   a_training_that_fails_ends_it, auto_looks_at_the_median, cost_of_the_window);
+  return SUITE_RUN("agent/shadow", when_there_is_one, it_goes_on_after_a_restart, as_many_steps_as_the_site,
+                   what_cannot_be_read_is_a_note, a_training_that_fails_ends_it, auto_looks_at_the_median,
+                   cost_of_the_window);
 }
