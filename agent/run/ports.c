@@ -331,7 +331,7 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
   if (r->shadow_note[0]) {
     log_event(LOG_WARNING, "shadow-off", NULL,
               LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->shadow_note)));
-    write_event(j->agent, "shadow-off", NULL, r->shadow_note);
+    agent_write_event(j->agent, "shadow-off", NULL, r->shadow_note);
   }
   if (is_load && e != ERR_OK)
     agent_fail(j->agent, EXIT_USAGE, "data-refused", r->sentence);
