@@ -700,6 +700,43 @@ START_TEST(cut_off_for_the_time_of_sixty_rounds) {
 END_TEST
 
 /* Two go on, one is away: it comes back in one exchange and is merged in the next round. */
+/* A restart changes nothing of being alone, nor of coming back. */
+START_TEST(restart_while_alone_and_while_jumping) {
+  for (int is_jumping = 0; is_jumping < 2; is_jumping++) {
+    struct flock *f = forever(3);
+    flock_start_all(f);
+    ck_assert(flock_until_round(f, 0, 10, 60000));
+    flock_part(f, 0, 1);
+    flock_part(f, 0, 2);
+    ck_assert(flock_until_phase(f, 0, PHASE_ALONE, 60000));
+    struct round_label label = flock_committed(f, 0);
+    size_t n_trainings = f->agents[0].n_trainings;
+    flock_run(f, 20000);
+    if (is_jumping) {
+      flock_heal(f, 0, 1);
+      flock_heal(f, 0, 2);
+      ck_assert(flock_until_phase(f, 0, PHASE_JUMPING, 40000));
+    }
+    flock_kill(f, 0);
+    flock_start(f, 0);
+    ck_assert_uint_eq(flock_committed(f, 0).round, label.round);
+    ck_assert_uint_eq(flock_committed(f, 0).sub, 3);
+    if (!is_jumping) {
+      ck_assert(flock_until_phase(f, 0, PHASE_ALONE, 100));
+      flock_run(f, 5000);
+      ck_assert_uint_eq(f->agents[0].n_trainings, n_trainings);
+      flock_heal(f, 0, 1);
+      flock_heal(f, 0, 2);
+    }
+    flock_run(f, 40000);
+    ck_assert_uint_eq(f->agents[0].n_jumps, 1);
+    ck_assert_uint_eq(flock_told(f, 0, 0)->n_merged, 2);
+    assert_together(f, 1);
+    flock_free(f);
+  }
+}
+END_TEST
+
 START_TEST(one_is_cut_off_and_two_go_on) {
   struct flock *f = forever(3);
   flock_start_all(f);
@@ -720,6 +757,124 @@ START_TEST(one_is_cut_off_and_two_go_on) {
   ck_assert_int_eq(a->story[told + 1].outcome, ROUND_MERGED);
   flock_run(f, 35000);
   ck_assert_uint_eq(a->n_jumps, 1);
+  for (size_t i = 0; i < 3; i++)
+    ck_assert_uint_eq(flock_told(f, i, 0)->n_merged, 2);
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
+/* ---- 5, 10: who is slow costs its own share only ---- */
+
+enum { BIG = 32768 }; /* numbers: four chunks */
+
+static struct flock *big_models(size_t n) {
+  struct flock *f = flock_new(n, BIG);
+  for (size_t i = 0; i < n; i++)
+    f->agents[i].config.deadline_max_ms = 10000;
+  return f;
+}
+
+static uint64_t last_chunk_ms;
+
+/* The last agent answers a GET by one chunk every 30 s. */
+static bool starve(struct flock *f, size_t from, size_t to, uint8_t type) {
+  (void)to;
+  if (from != f->n_agents - 1 || type != MESSAGE_CHUNK)
+    return false;
+  bool is_due = f->now_ms >= last_chunk_ms + 30000;
+  if (is_due)
+    last_chunk_ms = f->now_ms;
+  return !is_due;
+}
+
+/* From now on agents 0 and 1 need no more than three gathers' deadlines above their own work for so many rounds. */
+static void assert_others_on_time(struct flock *f, uint64_t n_rounds) {
+  uint64_t start_ms = f->now_ms;
+  size_t told = f->agents[0].n_story;
+  ck_assert(flock_until_round(f, 0, flock_committed(f, 0).round + n_rounds, 300000));
+  ck_assert_uint_le(f->now_ms - start_ms, n_rounds * (TRAIN_MS + 150) + 3 * 10000);
+  for (size_t i = told; i < f->agents[0].n_story; i++) {
+    ck_assert_int_eq(f->agents[0].story[i].outcome, ROUND_MERGED);
+    ck_assert_int_eq(f->agents[0].story[i].reasons[1], ERR_OK);
+    ck_assert_uint_eq(f->agents[0].story[i].lags[1], 0);
+  }
+}
+
+START_TEST(a_peer_that_starves_our_fetches_is_slow_and_others_are_on_time) {
+  struct flock *f = big_models(3);
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 10, 60000));
+  last_chunk_ms = 0;
+  f->lose = starve;
+  assert_others_on_time(f, 40);
+  ck_assert_uint_eq(flock_noted(f, 0, "peer-slow"), 1);
+  ck_assert_int_eq(flock_told(f, 0, 0)->reasons[2], ERR_SLOW);
+  ck_assert_int_eq(flock_standing(f, 0, 2), ERR_SLOW);
+  f->lose = NULL;
+  flock_run(f, 30000);
+  ck_assert_uint_eq(flock_noted(f, 0, "peer-back"), 1);
+  ck_assert_int_eq(flock_told(f, 0, 0)->reasons[2], ERR_OK);
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
+START_TEST(a_link_of_one_byte_a_second_holds_nobody_up) {
+  struct flock *f = big_models(3);
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 10, 60000));
+  for (size_t i = 0; i < 2; i++)
+    f->links[2][i].bytes_per_s = 1;
+  assert_others_on_time(f, 40);
+  enum err standing = flock_standing(f, 0, 2);
+  ck_assert(standing == ERR_SLOW || standing == ERR_ABSENT); /* with a session, or without one */
+  for (size_t i = 0; i < 2; i++)
+    f->links[2][i] = (struct flock_link){.delay_ms = DELAY_MS};
+  flock_run(f, 60000);
+  ck_assert_int_eq(flock_told(f, 0, 0)->reasons[2], ERR_OK);
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
+/* A joiner takes the copies that come. The one that starves it is the last agent, so the joiner is another one. */
+START_TEST(a_joiner_does_not_wait_for_a_copy_that_trickles) {
+  struct flock *f = big_models(3);
+  f->agents[0].config.deadline_max_ms = 120000;
+  flock_start(f, 1);
+  flock_start(f, 2);
+  ck_assert(flock_until_round(f, 1, 10, 90000));
+  last_chunk_ms = 0;
+  f->lose = starve;
+  flock_start(f, 0);
+  uint64_t start_ms = f->now_ms;
+  ck_assert(flock_until_round(f, 0, 10, 60000));
+  ck_assert_uint_le(f->now_ms - start_ms, 12000); /* below 16 KiB/s for 10 s */
+  ck_assert_int_eq(flock_told(f, 0, 0)->outcome, ROUND_ADOPTED);
+  ck_assert_uint_eq(flock_told(f, 0, 0)->n_merged, 1);
+  flock_free(f);
+}
+END_TEST
+
+/* One direction of a link is silent: neither side hangs, and what comes the other way counts. */
+START_TEST(a_link_that_is_silent_in_one_direction) {
+  struct flock *f = forever(3);
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 10, 60000));
+  flock_mute(f, 2, 0);
+  uint64_t start_ms = f->now_ms;
+  size_t told = f->agents[0].n_story;
+  ck_assert(flock_until_round(f, 0, 40, 60000));
+  /* The session ends after four seconds of silence; two more gathers without one, and it is absent. */
+  ck_assert_uint_le(f->now_ms - start_ms, 30 * (TRAIN_MS + 60) + 4000 + 2 * 1500);
+  for (size_t i = told; i < f->agents[0].n_story; i++)
+    ck_assert_int_eq(f->agents[0].story[i].reasons[1], ERR_OK);
+  ck_assert_int_eq(flock_standing(f, 0, 2), ERR_ABSENT);
+  ck_assert_int_eq(flock_standing(f, 2, 0), ERR_ABSENT);
+  ck_assert_int_eq(flock_standing(f, 1, 2), ERR_OK);
+  flock_heal(f, 0, 2);
+  flock_run(f, 20000);
   for (size_t i = 0; i < 3; i++)
     ck_assert_uint_eq(flock_told(f, i, 0)->n_merged, 2);
   assert_together(f, 1);
@@ -827,6 +982,9 @@ int main(void) {
       a_restored_backup_is_proved_by_our_own_manifest, a_cloned_disk_is_reported_and_the_others_go_on,
       a_liar_about_our_history_is_scored_and_changes_nothing, failed_trainings_publish_none_halve_the_rate_and_pause,
       a_merge_that_is_not_finite_keeps_the_half_step_and_the_number_goes_on, cut_off_for_the_time_of_sixty_rounds,
-      one_is_cut_off_and_two_go_on, unequal_sites_do_equal_work, a_lone_liar_about_its_epoch_does_not_make_us_work_more,
+      one_is_cut_off_and_two_go_on, restart_while_alone_and_while_jumping,
+      a_peer_that_starves_our_fetches_is_slow_and_others_are_on_time, a_link_of_one_byte_a_second_holds_nobody_up,
+      a_joiner_does_not_wait_for_a_copy_that_trickles, a_link_that_is_silent_in_one_direction,
+      unequal_sites_do_equal_work, a_lone_liar_about_its_epoch_does_not_make_us_work_more,
       trainings_start_no_more_often_than_asked);
 }
