@@ -58,11 +58,9 @@ static json_t *count(uint64_t n) {
 }
 
 json_t *round_json(const struct store_round *r) {
-  static const char *const outcomes[] = {[ROUND_MERGED] = "merged",
-                                         [ROUND_SHORT] = "short",
-                                         [ROUND_JUMPED] = "jumped",
-                                         [ROUND_MERGE_REFUSED] = "merge-refused",
-                                         [ROUND_ADOPTED] = "adopted"};
+  static const char *const outcomes[] = {[ROUND_MERGED] = "merged",   [ROUND_SHORT] = "short",
+                                         [ROUND_JUMPED] = "jumped",   [ROUND_MERGE_REFUSED] = "merge-refused",
+                                         [ROUND_ADOPTED] = "adopted", [ROUND_ROLLED_BACK] = "rolled-back"};
   const struct store_metrics *m = &r->metrics;
   bool done = r->committed;
   json_t *row = json_object();

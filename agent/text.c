@@ -2,6 +2,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 /* A well-formed character that is no control, or 0. */
 static size_t utf8_bytes(const uint8_t *u) {
@@ -36,4 +38,31 @@ size_t text_character_bytes(const char *at) {
   const uint8_t *u = (const uint8_t *)at;
   size_t n = utf8_bytes(u);
   return n == 3 && is_steering(u) ? 0 : n;
+}
+
+bool text_is_clean(const char *text) {
+  while (*text != '\0') {
+    size_t n = text_character_bytes(text);
+    if (n == 0)
+      return false;
+    text += n;
+  }
+  return true;
+}
+
+void text_escape(const char *text, char *out_text, size_t capacity) {
+  enum { ESCAPE_BYTES = 4 };
+  size_t at = 0;
+  while (*text != '\0') {
+    size_t n = text_character_bytes(text), needed = n > 0 ? n : ESCAPE_BYTES;
+    if (at + needed >= capacity)
+      break;
+    if (n > 0)
+      memcpy(out_text + at, text, n);
+    else
+      snprintf(out_text + at, ESCAPE_BYTES + 1, "\\x%02x", (unsigned char)*text);
+    at += needed;
+    text += n > 0 ? n : 1;
+  }
+  out_text[at] = '\0';
 }

@@ -97,6 +97,18 @@ enum phase {
 /* "training"; static. */
 const char *phase_name(enum phase p);
 
+/* What an agent wants its peers to know for a while, beside its place. */
+enum notice_kind { NOTICE_NONE, NOTICE_ROLLED_BACK, N_NOTICES };
+
+enum { NOTICE_TEXT_BYTES = 161 /* with the final NUL */ };
+
+struct wire_notice {
+  enum notice_kind kind;
+  uint64_t round; /* ROLLED_BACK: it went back to the model of this round */
+  uint32_t sub;
+  char text[NOTICE_TEXT_BYTES]; /* why; no control characters, from outside: show it escaped */
+};
+
 /* One job of a STATE: a level, sent every 5 s (or beat, if that is longer) and at each change. */
 struct wire_state {
   bool follows;    /* we follow you in this job */
@@ -110,6 +122,7 @@ struct wire_state {
   uint32_t progress, progress_total; /* batches of the training in work, or 0 of 0 */
   uint32_t epoch_steps;              /* steps that one pass over its training samples takes; 0: not known yet */
   bool finished;
+  struct wire_notice notice;
 };
 
 /* ---- what it tells ------------------------------------------------------------------------------------------------ */

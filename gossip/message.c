@@ -4,7 +4,14 @@
 
 #include "base/must.h"
 
-enum { REASON_STOPPED = 255, STATE_FOLLOWS = 1, STATE_FINISHED = 2, REFUSED_ASK = 0, REFUSED_GET = 1 };
+enum {
+  REASON_STOPPED = 255,
+  STATE_FOLLOWS = 1,
+  STATE_FINISHED = 2,
+  STATE_NOTICE = 4,
+  REFUSED_ASK = 0,
+  REFUSED_GET = 1
+};
 
 const char *phase_name(enum phase p) {
   static const char *const names[N_PHASES] = {
@@ -34,6 +41,11 @@ enum err reason_from_code(uint8_t code) {
 static void demand(struct cursor *c, bool holds) {
   if (!holds)
     c->failed = true;
+}
+
+/* No control byte. */
+static bool is_text_byte(uint8_t byte) {
+  return byte >= ' ' && byte != 0x7f;
 }
 
 static bool cursor_flag(struct cursor *c) {
@@ -109,11 +121,36 @@ static void hello_write(struct writer *w, const struct message *m) {
 
 /* ---- STATE --------------------------------------------------------------------------------------------------------- */
 
+static void notice_read(struct cursor *c, struct wire_notice *n) {
+  uint8_t kind = cursor_u8(c);
+  demand(c, kind > NOTICE_NONE && kind < N_NOTICES);
+  n->kind = (enum notice_kind)kind;
+  n->round = cursor_u64(c);
+  n->sub = cursor_u32(c);
+  size_t n_text = cursor_u8(c);
+  demand(c, n_text < NOTICE_TEXT_BYTES);
+  const uint8_t *text = cursor_view(c, n_text);
+  for (size_t i = 0; text && !c->failed && i < n_text; i++) {
+    demand(c, is_text_byte(text[i]));
+    n->text[i] = (char)text[i];
+  }
+}
+
+static void notice_write(struct writer *w, const struct wire_notice *n) {
+  size_t n_text = strnlen(n->text, NOTICE_TEXT_BYTES);
+  MUST(n->kind < N_NOTICES && n_text < NOTICE_TEXT_BYTES);
+  writer_u8(w, (uint8_t)n->kind);
+  writer_u64(w, n->round);
+  writer_u32(w, n->sub);
+  writer_u8(w, (uint8_t)n_text);
+  writer_bytes(w, n->text, n_text);
+}
+
 static void state_read(struct cursor *c, struct message *m) {
   struct wire_state *s = &m->state.words;
   digest_read(c, &m->state.job);
   uint8_t flags = cursor_u8(c);
-  demand(c, (flags & ~(STATE_FOLLOWS | STATE_FINISHED)) == 0);
+  demand(c, (flags & ~(STATE_FOLLOWS | STATE_FINISHED | STATE_NOTICE)) == 0);
   s->follows = flags & STATE_FOLLOWS;
   s->finished = flags & STATE_FINISHED;
   uint8_t phase = cursor_u8(c);
@@ -128,13 +165,18 @@ static void state_read(struct cursor *c, struct message *m) {
   s->progress = cursor_u32(c);
   s->progress_total = cursor_u32(c);
   s->epoch_steps = cursor_u32(c);
+  s->notice = (struct wire_notice){0};
+  if (flags & STATE_NOTICE)
+    notice_read(c, &s->notice);
 }
 
 static void state_write(struct writer *w, const struct message *m) {
   const struct wire_state *s = &m->state.words;
   MUST(s->phase < N_PHASES);
   digest_write(w, &m->state.job);
-  writer_u8(w, (uint8_t)((s->follows ? STATE_FOLLOWS : 0) | (s->finished ? STATE_FINISHED : 0)));
+  bool has_notice = s->notice.kind != NOTICE_NONE;
+  writer_u8(w, (uint8_t)((s->follows ? STATE_FOLLOWS : 0) | (s->finished ? STATE_FINISHED : 0) |
+                         (has_notice ? STATE_NOTICE : 0)));
   writer_u8(w, (uint8_t)s->phase);
   writer_u16(w, s->degree);
   writer_u64(w, s->round);
@@ -145,6 +187,8 @@ static void state_write(struct writer *w, const struct message *m) {
   writer_u32(w, s->progress);
   writer_u32(w, s->progress_total);
   writer_u32(w, s->epoch_steps);
+  if (has_notice)
+    notice_write(w, &s->notice);
 }
 
 /* ---- ASK and its answers ------------------------------------------------------------------------------------------- */
@@ -279,7 +323,7 @@ static const char *text_read(struct cursor *c, uint16_t *out_n) {
   demand(c, *out_n <= MAX_SCHEMA_TEXT_BYTES);
   const uint8_t *text = cursor_view(c, *out_n);
   for (size_t i = 0; text && i < *out_n; i++)
-    demand(c, text[i] == '\n' || (text[i] >= ' ' && text[i] != 0x7f));
+    demand(c, text[i] == '\n' || is_text_byte(text[i]));
   return (const char *)text;
 }
 

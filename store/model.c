@@ -79,6 +79,18 @@ static enum err model_find(struct store *s, uint64_t job, struct round_label lab
   return end == ERR_OK ? e : end;
 }
 
+enum err store_model_files(struct store *s, const struct digest *job, struct round_label label,
+                           struct digest *out_model, struct digest *out_half) {
+  struct digest model, half = {0};
+  uint64_t id;
+  enum err e;
+  if ((e = room_job_find(s, job, &id)) != ERR_OK || (e = model_find(s, id, label, &model, &half)) != ERR_OK)
+    return e;
+  *out_model = model;
+  *out_half = half;
+  return ERR_OK;
+}
+
 static enum err model_is_kept(struct store *s, uint64_t job, struct round_label label) {
   struct digest model, half;
   return model_find(s, job, label, &model, &half);
@@ -251,7 +263,7 @@ enum err store_serving(struct store *s, const struct digest *job, enum serving_m
 
 /* ---- roll-back ---- */
 
-static enum err roll_back_last(struct store *s, uint64_t job, struct store_roll_back *out_last) {
+enum err room_roll_back_last(struct store *s, uint64_t job, struct store_roll_back *out_last) {
   struct store_roll_back r = {0};
   struct query q = query_begin(&s->database, SQL_ROLL_BACK_LAST);
   bind_u64(&q, job);
@@ -273,7 +285,7 @@ static enum err roll_back_last(struct store *s, uint64_t job, struct store_roll_
 enum err store_roll_back_last(struct store *s, const struct digest *job, struct store_roll_back *out_last) {
   uint64_t id;
   enum err e = room_job_find(s, job, &id);
-  return e == ERR_OK ? roll_back_last(s, id, out_last) : e;
+  return e == ERR_OK ? room_roll_back_last(s, id, out_last) : e;
 }
 
 /* A damaged file must not become what the agent starts from. */
@@ -317,7 +329,7 @@ static enum err roll_back_event(struct store *s, const struct store_roll_back *r
 /* Is the newest commitment that model already? A second roll-back to it would only make a second row. */
 static enum err roll_back_is_done(struct store *s, uint64_t job, const struct change *c, struct round_label committed,
                                   bool *out_done) {
-  enum err e = roll_back_last(s, job, c->out_done);
+  enum err e = room_roll_back_last(s, job, c->out_done);
   *out_done =
       e == ERR_OK && label_compare(c->out_done->label, committed) == 0 && label_compare(c->out_done->to, c->label) == 0;
   if (label_compare(c->label, committed) == 0) {

@@ -123,6 +123,10 @@ static enum err resume_find(struct store *s, const struct digest *job, struct st
   enum err e;
   if ((e = room_job_find(s, job, &id)) != ERR_OK || (e = resume_sequence(s, id, resume)) != ERR_OK)
     return e;
+  e = room_roll_back_last(s, id, &resume->roll_back);
+  resume->has_roll_back = e == ERR_OK;
+  if (e != ERR_OK && e != ERR_NOT_FOUND)
+    return e;
   if ((e = snapshot_find(s, id, &newest, &n_damaged)) == ERR_NOT_FOUND)
     return ERR_OK;
   if (e != ERR_OK)

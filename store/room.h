@@ -39,6 +39,9 @@ MUST_USE enum err room_keep_models(struct store *s, uint64_t job);
 /* The newest publication's sequence, 0 without one. */
 MUST_USE enum err room_last_published(struct store *s, uint64_t job, uint64_t *out_sequence);
 
+/* ERR_NOT_FOUND. */
+MUST_USE enum err room_roll_back_last(struct store *s, uint64_t job, struct store_roll_back *out_last);
+
 /* Two parameters, two columns. */
 void bind_label(struct query *q, struct round_label label);
 struct round_label column_label(struct query *q);

@@ -76,6 +76,16 @@ struct round_label {
   uint32_t sub;
 };
 
+enum { STORE_NOTE_BYTES = 161 /* a note of people, with the final NUL; longer is ERR_LIMIT */ };
+
+/* Going back to a model that was kept; store_roll_back does it. */
+struct store_roll_back {
+  struct round_label label; /* of the commitment that it made */
+  struct round_label to;
+  int64_t at_unix_s;
+  char note[STORE_NOTE_BYTES];
+};
+
 /* What store_publish makes durable. Bytes are borrowed for the call. */
 struct store_publication {
   struct digest job;
@@ -173,7 +183,9 @@ struct store_resume {
   struct digest chain;          /* c(sequence) of the newest payload; zeros: none, or forgotten: start a new chain */
   struct digest half, model;    /* files to load, zeros when none; no model with RESUME_PUBLISHED */
   struct digest shadow;         /* of the newest commitment, zeros when none; not checked here */
-  bool fell_back;               /* the newest snapshot was damaged, an older one is used: start a new chain */
+  bool has_roll_back;           /* ever: the last one */
+  struct store_roll_back roll_back;
+  bool fell_back; /* the newest snapshot was damaged, an older one is used: start a new chain */
 };
 
 /* Checks the digests of the files it names. When the newest snapshot is damaged it falls back to the one before, writes
@@ -267,8 +279,6 @@ MUST_USE enum err store_jobs(struct store *s, struct digest *out_jobs, size_t ca
  * A *model* here is a commitment whose snapshot is still kept. Changing calls need the writing handle, say whether they
  * changed anything, and change nothing when it is so already. */
 
-enum { STORE_NOTE_BYTES = 161 /* a note of people, with the final NUL; longer is ERR_LIMIT */ };
-
 struct store_model {
   struct round_label label;
   double
@@ -282,6 +292,10 @@ struct store_model {
 /* Newest first. */
 MUST_USE enum err store_models(struct store *s, const struct digest *job, struct store_model *out_models,
                                size_t capacity, size_t *out_n);
+
+/* The files of a model. ERR_NOT_FOUND: no such model is kept. Either handle. */
+MUST_USE enum err store_model_files(struct store *s, const struct digest *job, struct round_label label,
+                                    struct digest *out_model, struct digest *out_half);
 
 enum { STORE_MAX_PINS = 256 };
 
@@ -312,13 +326,6 @@ struct store_serving {
 /* What is served now. SERVE_PINNED of the configuration is the newest pinned model. ERR_NOT_FOUND without any model. */
 MUST_USE enum err store_serving(struct store *s, const struct digest *job, enum serving_mode configured,
                                 struct store_serving *out_serving);
-
-struct store_roll_back {
-  struct round_label label; /* of the commitment that it made */
-  struct round_label to;
-  int64_t at_unix_s;
-  char note[STORE_NOTE_BYTES];
-};
 
 /* Makes a kept model the one to start from: a commitment `rolled-back` with its model, its half and its figures, under the
  * number of the last commitment and the next sub (380 after 418 is 418+1), with the event MODEL-ROLLED-BACK. The chain is

@@ -85,6 +85,8 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
   m->wait_until_ms = now_ms + m->config.meet_ms;
   for (size_t i = 0; i < m->config.n_peers; i++)
     m->peers[i].merged = positions[i];
+  if (resume->has_roll_back)
+    machine_set_notice(m, &resume->roll_back);
   struct trainer_job *job = machine_trainer_job(m, JOB_LOAD);
   job->half = half;
   job->model = model;
@@ -119,6 +121,8 @@ void round_on_trained(struct round_machine *m, struct trainer_result *result, ui
   }
   if (result->kind == JOB_LOAD)
     on_load_result(m, result, now_ms);
+  else if (result->kind == JOB_RESTORE)
+    machine_on_restored(m, result);
   else
     machine_on_merge_result(m, result, now_ms);
   trainer_result_free(result);
@@ -177,6 +181,8 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
     machine_on_published(m, now_ms);
   else if (r->kind == SCRIBE_COMMIT)
     machine_on_committed(m);
+  else if (r->kind == SCRIBE_ROLL_BACK)
+    machine_on_rolled_back(m, r);
   else
     round_epoch_rose(m, r->boot_epoch);
 }
@@ -185,7 +191,9 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
  * has ended the process. */
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
   bool is_ours = result->kind != SCRIBE_EVENT && result->kind != SCRIBE_QUERY;
-  if (is_ours && result->error != ERR_OK)
+  if (result->kind == SCRIBE_LOAD_MODEL)
+    machine_on_model_loaded(m, result); /* whatever came of it */
+  else if (is_ours && result->error != ERR_OK)
     halt(m, result, now_ms);
   else if (is_ours)
     on_durable(m, result, now_ms);
@@ -257,6 +265,7 @@ void round_on_state(struct round_machine *m, size_t peer, const struct wire_stat
   p->has_state = true;
   if (state->epoch_steps > 0 && state->epoch_steps <= MAX_SAMPLES)
     p->epoch_steps = state->epoch_steps;
+  machine_take_notice(m, peer, &state->notice);
   inbox_newest(&p->inbox, &state->newest);
   pump(m, peer, now_ms);
 }
@@ -308,6 +317,8 @@ void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum
 /* ---- time --------------------------------------------------------------------------------------------------------- */
 
 static void tick_phase(struct round_machine *m, uint64_t now_ms) {
+  if (machine_may_go_back(m))
+    machine_go_back(m);
   switch (m->phase) {
   case PHASE_MEETING:
     machine_tick_meeting(m, now_ms);
@@ -385,6 +396,8 @@ void round_fill_state(const struct round_machine *m, size_t peer, struct wire_st
       .finished = m->phase == PHASE_FINISHED,
       .epoch_steps = m->epoch_steps,
   };
+  if (m->committed.round < m->notice_round + NOTICE_ROUNDS)
+    out_state->notice = m->notice;
 }
 
 void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_job *out_hello) {

@@ -43,6 +43,7 @@ struct round_config {
   uint8_t encoding;                /* of differences */
   size_t link_bytes, full_bytes;   /* of a difference and of a full copy */
   uint64_t payload_max_bytes;      /* of all that waits */
+  size_t snapshot_max_bytes;       /* of half or model */
   const struct identity_key *keys; /* [n_peers], ascending; borrowed */
   const char *const *names;        /* [n_peers]; borrowed */
   size_t n_peers;
@@ -103,6 +104,25 @@ void round_on_written(struct round_machine *m, struct scribe_result *result, uin
  * `above`, and nothing is published until it rose. */
 void round_epoch_rises(struct round_machine *m, uint64_t above);
 void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch);
+
+/* To be taken back to a kept model as soon as the machine is between rounds: not while an update of it is out or a commit
+ * under way, so within a training and a gather. The round number stays, the next payload starts a chain, peers are told why.
+ * The same again changes nothing; ERR_BUSY while another one waits; ERR_LIMIT: the note is too long. What becomes of it
+ * is in round_roll_back_view. */
+MUST_USE enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note,
+                                     int64_t at_unix_s);
+
+struct round_roll_back_view {
+  bool is_pending;
+  enum err error; /* why the last one was refused; ERR_OK: it is done, or there was none */
+  struct round_label to;
+  struct round_label label; /* of the last one's commitment, zeros: none since the start */
+};
+
+void round_roll_back_view(const struct round_machine *m, struct round_roll_back_view *out_view);
+
+/* "rolled back to 380: bad sensor". The text is from outside: show it escaped. */
+void notice_text(const struct wire_notice *n, char out_text[MAX_REASON_BYTES]);
 
 /* Time passed. Returns when to be called again at the latest (UINT64_MAX: on the next event only). */
 uint64_t round_tick(struct round_machine *m, uint64_t now_ms);

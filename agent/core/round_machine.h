@@ -1,6 +1,6 @@
 /* The inside of the round machine, for its own sources and their tests: round.c (life, events, time, showing),
- * round_jump.c (meeting, joining, jumping), round_train.c (training, publishing, what the disk refuses) and round_merge.c
- * (gathering, merging, committing). */
+ * round_jump.c (meeting, joining, jumping), round_train.c (training, publishing, what the disk refuses), round_merge.c
+ * (gathering, merging, committing) and round_back.c (going back to a kept model). */
 #ifndef AGENT_CORE_ROUND_MACHINE_H
 #define AGENT_CORE_ROUND_MACHINE_H
 
@@ -14,7 +14,8 @@ enum {
   MAX_ADOPTED_COPIES = 3, /* a joiner starts from the median of so many */
   TRAIN_FAILURES_HALVE = 2,
   TRAIN_FAILURES_PAUSE = 3,
-  N_UNWRITTEN = 2, /* a publication or commit, and a raise of the epoch */
+  NOTICE_ROUNDS = 8, /* commits for which peers are told of a roll-back */
+  N_UNWRITTEN = 2,   /* a publication or commit, and a raise of the epoch */
 };
 
 struct round_machine {
@@ -61,6 +62,17 @@ struct round_machine {
   struct scribe_job *unwritten[N_UNWRITTEN];
   uint64_t retry_at_ms;
   uint64_t raising_above; /* highest epoch that was proved; 0: no raise is under way */
+
+  /* going back */
+  struct {
+    enum { BACK_NONE, BACK_WAITS, BACK_WORKS } stage;
+    enum err error; /* of the last one */
+    struct round_label to, label;
+    char note[STORE_NOTE_BYTES];
+    int64_t at_unix_s;
+  } back;
+  struct wire_notice notice; /* what peers are told … */
+  uint64_t notice_round;     /* … until NOTICE_ROUNDS more than this one are committed */
 
   uint64_t finished_at_ms;
   bool is_short, has_failed;
@@ -112,5 +124,18 @@ void machine_tick_gathering(struct round_machine *m, uint64_t now_ms);
 void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind);
 void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms);
 void machine_on_committed(struct round_machine *m);
+
+/* ---- round_back.c ---- */
+
+/* A roll-back waits and nothing stands in its way. */
+bool machine_may_go_back(const struct round_machine *m);
+void machine_go_back(struct round_machine *m);
+void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r);
+void machine_on_restored(struct round_machine *m, const struct trainer_result *r);
+void machine_on_rolled_back(struct round_machine *m, const struct scribe_result *r);
+/* Tells peers of it as long as NOTICE_ROUNDS say. */
+void machine_set_notice(struct round_machine *m, const struct store_roll_back *r);
+/* A peer's STATE: what it tells that is new. */
+void machine_take_notice(struct round_machine *m, size_t peer, const struct wire_notice *notice);
 
 #endif

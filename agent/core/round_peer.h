@@ -23,8 +23,9 @@ struct round_peer {
   bool has_hello; /* in this session, for this job, with equal schema and contract */
   bool has_state; /* since the last HELLO */
   struct wire_state state;
-  enum err link_reason; /* why there is no session; ERR_OK while one stands */
-  enum err job_reason;  /* why the job is refused: stands until a HELLO says otherwise */
+  struct wire_notice noticed; /* the last one that was told, sessions and all */
+  enum err link_reason;       /* why there is no session; ERR_OK while one stands */
+  enum err job_reason;        /* why the job is refused: stands until a HELLO says otherwise */
 
   bool is_absent, is_slow, is_quarantined;
   uint32_t missed_without_session, missed_with_session; /* in a row */

@@ -77,7 +77,7 @@ void machine_tick_idle(struct round_machine *m, uint64_t now_ms) {
 /* A training that has to wait for its time waits in IDLE, where a jump may come before it. */
 void machine_go_on(struct round_machine *m, uint64_t now_ms) {
   bool is_plain = !machine_is_finished(m) && !machine_is_alone(m) && !machine_should_jump(m, now_ms) &&
-                  now_ms >= m->next_training_ms;
+                  now_ms >= m->next_training_ms && m->back.stage == BACK_NONE;
   if (is_plain)
     start_training(m, now_ms);
   else
@@ -215,8 +215,8 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r) 
 
 void machine_publish_waiting(struct round_machine *m) {
   struct trainer_result *r = m->trained;
-  if (!r || m->commit_pending || m->raising_above > 0)
-    return;
+  if (!r || m->commit_pending || m->raising_above > 0 || m->back.stage != BACK_NONE)
+    return; /* a roll-back forgets it */
   m->trained = NULL;
   publish(m, r);
   trainer_result_free(r);

@@ -53,6 +53,8 @@ void scribe_result_free(struct scribe_result *result) {
     return;
   MUST(result->payload_fd == -1 && result->copy_fd == -1);
   scribe_job_free(result->job);
+  free(result->half.bytes);
+  free(result->model.bytes);
   free(result->rounds);
   free(result->contributions);
   free(result->events);

@@ -35,10 +35,12 @@ struct shadow_figures {
 };
 
 enum trainer_job_kind {
-  JOB_LOAD,  /* open data and learner, restore what `half` and `model` hold (either may be empty) */
-  JOB_TRAIN, /* local steps, then encode: answered with payload and half */
-  JOB_MERGE, /* own x̂' is durable; apply links, merge, evaluate: answered with the model (and a half for a jump) */
-  JOB_ADOPT, /* apply links, x := median of the copies, evaluate: answered with model and half */
+  JOB_LOAD,    /* open data and learner, restore what `half` and `model` hold (either may be empty) */
+  JOB_TRAIN,   /* local steps, then encode: answered with payload and half */
+  JOB_MERGE,   /* own x̂' is durable; apply links, merge, evaluate: answered with the model (and a half for a jump) */
+  JOB_ADOPT,   /* apply links, x := median of the copies, evaluate: answered with model and half */
+  JOB_RESTORE, /* take half and model as they are, peers' copies stay; what was trained is forgotten. After an error the
+                  model is as it was committed last */
 };
 
 /* One link of a peer's chain, or a full copy, as it came. */
@@ -66,7 +68,7 @@ struct merge_peer {
 struct trainer_job {
   enum trainer_job_kind kind;
   struct round_label label;  /* the label in work */
-  struct buffer half, model; /* JOB_LOAD */
+  struct buffer half, model; /* JOB_LOAD, JOB_RESTORE */
   double rate_scale;         /* JOB_TRAIN */
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
@@ -116,9 +118,14 @@ enum scribe_job_kind {
   SCRIBE_COMMIT,
   SCRIBE_EVENT,
   SCRIBE_RAISE_EPOCH,
-  SCRIBE_QUERY,  /* rounds for a CLI client */
-  SCRIBE_EVENTS, /* events for one */
+  SCRIBE_LOAD_MODEL, /* a kept snapshot's bytes: answered with half and model */
+  SCRIBE_ROLL_BACK,  /* commits it as what to go on from */
+  SCRIBE_QUERY,      /* rounds for a CLI client */
+  SCRIBE_EVENTS,     /* events for one */
+  SCRIBE_CHANGE,     /* a pin or the serving pointer for one */
 };
+
+enum model_change { CHANGE_PIN, CHANGE_UNPIN, CHANGE_SERVE };
 
 struct scribe_job {
   enum scribe_job_kind kind;
@@ -139,6 +146,14 @@ struct scribe_job {
   int64_t at_unix_s;
 
   uint64_t above; /* SCRIBE_RAISE_EPOCH */
+
+  /* SCRIBE_LOAD_MODEL (max_bytes of each file), SCRIBE_ROLL_BACK (note, at_unix_s): of_job and label are those below */
+  size_t max_bytes;
+  char note[STORE_NOTE_BYTES];
+
+  /* SCRIBE_CHANGE: of the model `label` of the job of_job, for `client`, all below; with note and at_unix_s */
+  enum model_change change;
+  enum serving_mode serve;
 
   /* SCRIBE_QUERY: whose answer it is and what is asked: the last n rounds, n rounds from one on, or one with its peers */
   uint64_t client;
@@ -169,7 +184,12 @@ struct scribe_result {
 
   uint64_t boot_epoch; /* SCRIBE_RAISE_EPOCH */
 
-  /* SCRIBE_QUERY */
+  struct buffer half, model;        /* SCRIBE_LOAD_MODEL */
+  struct store_roll_back roll_back; /* SCRIBE_ROLL_BACK: what was committed */
+
+  bool changed; /* SCRIBE_CHANGE */
+
+  /* SCRIBE_QUERY, SCRIBE_CHANGE */
   uint64_t client;
   struct round_label label; /* that was asked for */
   struct store_round *rounds;

@@ -8,6 +8,7 @@
 #include "agent/event_json.h"
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
+#include "agent/text.h"
 #include "crypto/key_text.h"
 
 enum { DEFAULT_ROUNDS = 20, DEFAULT_EVENTS = 20 };
@@ -49,6 +50,16 @@ static enum err state_of(const struct gossip_peer_info *info, const struct round
   return info->reason != ERR_OK ? info->reason : view->standing;
 }
 
+/* What the peer tells beside its place: a sentence, or null. What is not UTF-8 is not JSON either: it is shown escaped. */
+static json_t *notice_json(const struct wire_notice *n) {
+  char text[MAX_REASON_BYTES], escaped[4 * MAX_REASON_BYTES];
+  if (n->kind == NOTICE_NONE)
+    return json_null();
+  notice_text(n, text);
+  text_escape(text, escaped, sizeof escaped);
+  return json_string(escaped);
+}
+
 static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   const struct agent *a = j->agent;
   struct gossip_peer_info info;
@@ -62,6 +73,7 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "key", text_of_key(&a->keys[i]));
   json_object_set_new(row, "state", json_string(state == ERR_OK ? "alive" : err_name(state)));
   json_object_set_new(row, "sentence", json_string(sentence));
+  json_object_set_new(row, "notice", view.has_state ? notice_json(&view.state.notice) : json_null());
   json_object_set_new(row, "address", json_string(a->peers[i].address));
   json_object_set_new(row, "since_s", known(seconds_since(info.since_ms, now_ms)));
   json_object_set_new(row, "last_heard_s", known(seconds_since(info.last_heard_ms, now_ms)));
@@ -273,7 +285,7 @@ static struct agent_job *find_job(const struct agent *a, const char *name) {
 }
 
 /* The job that a request is about; NULL after saying which there are. */
-static struct agent_job *asked_job(struct agent *a, uint64_t client, const json_t *request) {
+struct agent_job *agent_asked_job(struct agent *a, uint64_t client, const json_t *request) {
   const char *name = json_string_value(json_object_get(request, "job"));
   char known[MAX_REASON_BYTES] = "";
   size_t n = 0;
@@ -295,7 +307,7 @@ static uint64_t status_mark(const struct agent *a, const json_t *request) {
 
 static void answer_status_now(struct agent *a, uint64_t client, const json_t *request, uint64_t until_ms) {
   (void)until_ms;
-  const struct agent_job *j = asked_job(a, client, request);
+  const struct agent_job *j = agent_asked_job(a, client, request);
   if (j)
     control_answer(a->control, client, status(j, clock_ms()));
 }
@@ -304,7 +316,7 @@ static const struct parked_kind status_kind = {status_mark, answer_status_now};
 
 /* With "unless": only when what status tells first is no longer what the client has seen, or its time is over. */
 static void answer_status(struct agent *a, uint64_t client, const json_t *request) {
-  const struct agent_job *j = asked_job(a, client, request);
+  const struct agent_job *j = agent_asked_job(a, client, request);
   const json_t *unless = json_object_get(request, "unless");
   if (!j)
     return;
@@ -318,7 +330,7 @@ static void answer_status(struct agent *a, uint64_t client, const json_t *reques
 }
 
 static void answer_peers(struct agent *a, uint64_t client, const json_t *request) {
-  const struct agent_job *j = asked_job(a, client, request);
+  const struct agent_job *j = agent_asked_job(a, client, request);
   if (!j)
     return;
   uint64_t now_ms = clock_ms();
@@ -346,14 +358,14 @@ static void answer_health(struct agent *a, uint64_t client, const json_t *reques
   control_answer(a->control, client, o);
 }
 
-static uint64_t number_of(const json_t *request, const char *key, uint64_t otherwise) {
+uint64_t agent_asked_number(const json_t *request, const char *key, uint64_t otherwise) {
   const json_t *value = json_object_get(request, key);
   return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : otherwise;
 }
 
 /* History is the scribe's; the client waits for its result. */
 static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, bool one_round) {
-  const struct agent_job *j = asked_job(a, client, request);
+  const struct agent_job *j = agent_asked_job(a, client, request);
   if (!j)
     return;
   struct scribe_job *job = calloc(1, sizeof *job);
@@ -361,15 +373,15 @@ static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, 
     control_fail(a->control, client, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY), NULL);
     return;
   }
-  uint64_t n = number_of(request, "last", DEFAULT_ROUNDS);
+  uint64_t n = agent_asked_number(request, "last", DEFAULT_ROUNDS);
   job->kind = SCRIBE_QUERY;
   job->client = client;
   job->of_job = j->id;
-  job->from_round = number_of(request, "from", 0);
+  job->from_round = agent_asked_number(request, "from", 0);
   job->n_rounds = n < SCRIBE_MAX_ROUNDS ? (uint32_t)n : SCRIBE_MAX_ROUNDS;
   job->one_round = one_round;
-  job->label.round = number_of(request, "round", 0);
-  job->label.sub = (uint32_t)number_of(request, "sub", 0);
+  job->label.round = agent_asked_number(request, "round", 0);
+  job->label.sub = (uint32_t)agent_asked_number(request, "sub", 0);
   scribe_put(a->scribe, job);
 }
 
@@ -383,8 +395,8 @@ static void ask_events(struct agent *a, uint64_t client, const json_t *request, 
   job->kind = SCRIBE_EVENTS;
   job->client = client;
   job->is_after = json_is_integer(json_object_get(request, "after"));
-  job->after_id = number_of(request, "after", 0);
-  job->n_rows = (uint32_t)number_of(request, "last", DEFAULT_EVENTS);
+  job->after_id = agent_asked_number(request, "after", 0);
+  job->n_rows = (uint32_t)agent_asked_number(request, "last", DEFAULT_EVENTS);
   job->wait_until_ms = until_ms;
   scribe_put(a->scribe, job);
 }
@@ -425,8 +437,11 @@ static const struct {
   void (*answer)(struct agent *a, uint64_t client, const json_t *request);
   bool needs_all; /* not before everything runs */
 } requests[] = {
-    {"status", answer_status, true}, {"peers", answer_peers, true}, {"health", answer_health, false},
-    {"rounds", answer_rounds, true}, {"round", answer_round, true}, {"events", answer_events, true},
+    {"status", answer_status, true},     {"peers", answer_peers, true},
+    {"health", answer_health, false},    {"rounds", answer_rounds, true},
+    {"round", answer_round, true},       {"events", answer_events, true},
+    {"pin", agent_answer_pin, true},     {"unpin", agent_answer_unpin, true},
+    {"serve", agent_answer_serve, true}, {"roll-back", agent_answer_roll_back, true},
 };
 
 static void on_request(void *context, uint64_t client, const json_t *request) {

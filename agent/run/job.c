@@ -94,6 +94,11 @@ struct gossip_job_config job_gossip_config(const struct agent_job *j) {
 
 /* ---- what runs it ------------------------------------------------------------------------------------------------- */
 
+static size_t snapshot_max_bytes(const struct agent_job *j) {
+  size_t n_learner = schema_parameters(j->schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
+  return snapshot_bound(j->config->job.contract, n_learner);
+}
+
 enum err job_start_round(struct agent_job *j) {
   const struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
@@ -104,6 +109,7 @@ enum err job_start_round(struct agent_job *j) {
       .link_bytes = codec_bound(s->job.codec, n_parameters),
       .full_bytes = codec_bound(CODEC_F32, n_parameters),
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
+      .snapshot_max_bytes = snapshot_max_bytes(j),
       .keys = a->keys,
       .names = a->names,
       .n_peers = a->config->n_peers,
@@ -134,9 +140,7 @@ enum err job_start_trainer(struct agent_job *j) {
 static enum err load_file(const struct agent_job *j, const struct digest *name, struct buffer *out) {
   if (digest_is_zero(name))
     return ERR_OK;
-  size_t n_learner = schema_parameters(j->schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
-  size_t cap = snapshot_bound(j->config->job.contract, n_learner);
-  return store_file_load(j->agent->store, name, cap, &out->bytes, &out->n_bytes);
+  return store_file_load(j->agent->store, name, snapshot_max_bytes(j), &out->bytes, &out->n_bytes);
 }
 
 static void log_resumed(const struct agent_job *j, const struct store_resume *from) {

@@ -100,4 +100,17 @@ struct control_events agent_control_events(struct agent *a);
 void agent_answer_query(struct agent *a, const struct scribe_result *result);
 void agent_answer_events(struct agent *a, const struct scribe_result *result);
 
+/* The job that a request names, or the only one that there is; NULL after saying which there are. */
+struct agent_job *agent_asked_job(struct agent *a, uint64_t client, const json_t *request);
+
+/* A whole number ≥ 0 of a request. */
+uint64_t agent_asked_number(const json_t *request, const char *key, uint64_t otherwise);
+
+/* model_answers.c: requests about kept models. */
+void agent_answer_pin(struct agent *a, uint64_t client, const json_t *request);
+void agent_answer_unpin(struct agent *a, uint64_t client, const json_t *request);
+void agent_answer_serve(struct agent *a, uint64_t client, const json_t *request);
+void agent_answer_roll_back(struct agent *a, uint64_t client, const json_t *request);
+void agent_answer_change(struct agent *a, const struct scribe_result *result);
+
 #endif

@@ -9,6 +9,7 @@
 #include "agent/round_json.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
+#include "agent/text.h"
 #include "base/must.h"
 
 /* ---- gossip → round machines -------------------------------------------------------------------------------------- */
@@ -223,9 +224,10 @@ void agent_write_event(struct agent *a, const char *name, const char *peer, cons
   job->at_unix_s = time(NULL);
   strncpy(job->event_name, name, sizeof job->event_name - 1);
   strncpy(job->event_peer, peer ? peer : "", sizeof job->event_peer - 1);
-  int n = snprintf(job->event_text, sizeof job->event_text, "%s", text);
-  if (n_left_out > 0 && n >= 0 && (size_t)n < sizeof job->event_text)
-    snprintf(job->event_text + n, sizeof job->event_text - (size_t)n, " (and %" PRIu32 " more like it)", n_left_out);
+  text_escape(text, job->event_text, sizeof job->event_text); /* a peer's words may be in it */
+  size_t n = strlen(job->event_text);
+  if (n_left_out > 0)
+    snprintf(job->event_text + n, sizeof job->event_text - n, " (and %" PRIu32 " more like it)", n_left_out);
   if (a->scribe)
     scribe_put(a->scribe, job);
   else
@@ -274,7 +276,8 @@ static void log_round(const struct agent_job *j) {
 
 /* What is not worth a warning. */
 static enum log_level level_of(const char *name) {
-  static const char *const good_news[] = {"alone-over", "finished", "jumped", "adopted", "peer-back", "resumed"};
+  static const char *const good_news[] = {"alone-over", "finished", "jumped",           "adopted",
+                                          "peer-back",  "resumed",  "model-rolled-back"};
   for (size_t i = 0; i < sizeof good_news / sizeof *good_news; i++)
     if (strcmp(name, good_news[i]) == 0)
       return LOG_INFO;
@@ -284,12 +287,14 @@ static enum log_level level_of(const char *name) {
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
   struct agent_job *j = context;
   const char *who = peer == SIZE_MAX ? NULL : j->agent->names[peer];
+  bool has_event = strcmp(name, "model-rolled-back") == 0; /* the store wrote it with the commit */
   if (strcmp(name, "round-committed") == 0) {
     log_round(j); /* its row says the rest */
     return;
   }
   log_event(level_of(name), name, who, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
-  agent_write_event(j->agent, name, who, text);
+  if (!has_event)
+    agent_write_event(j->agent, name, who, text);
 }
 
 struct round_ports agent_round_ports(struct agent_job *j) {
@@ -361,8 +366,10 @@ static void go_on_writing(struct agent *a) {
 }
 
 static void take_written(struct agent *a, struct scribe_result *r) {
-  bool is_round = r->kind == SCRIBE_PUBLISH || r->kind == SCRIBE_COMMIT || r->kind == SCRIBE_RAISE_EPOCH;
-  if (is_round && r->error != ERR_OK && !err_is_temporary(r->error)) {
+  static const bool of_round[] = {[SCRIBE_PUBLISH] = true,    [SCRIBE_COMMIT] = true,    [SCRIBE_RAISE_EPOCH] = true,
+                                  [SCRIBE_LOAD_MODEL] = true, [SCRIBE_ROLL_BACK] = true, [SCRIBE_CHANGE] = false};
+  bool is_round = of_round[r->kind];
+  if (is_round && r->kind != SCRIBE_LOAD_MODEL && r->error != ERR_OK && !err_is_temporary(r->error)) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
     snprintf(sentence, sizeof sentence, "%s: a round could not be written: %s; a restart recovers",
              a->config->state_dir, err_sentence(r->error));
@@ -372,6 +379,8 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   }
   if (r->kind == SCRIBE_QUERY)
     agent_answer_query(a, r);
+  if (r->kind == SCRIBE_CHANGE)
+    agent_answer_change(a, r);
   if (r->kind == SCRIBE_EVENTS)
     agent_answer_events(a, r);
   if (r->kind == SCRIBE_EVENT && r->job) {

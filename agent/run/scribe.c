@@ -73,28 +73,49 @@ static enum err query_rounds(struct scribe *s, const struct digest *of_job, uint
   return store_rounds(s->store, of_job, from_round, result->rounds, capacity, &result->n_rounds);
 }
 
-/* Leaves the row of one label at rounds[0]. */
-static enum err keep_label(struct scribe_result *result, struct round_label label) {
-  for (size_t i = 0; i < result->n_rounds; i++) {
-    if (result->rounds[i].label.round == label.round && result->rounds[i].label.sub == label.sub) {
-      result->rounds[0] = result->rounds[i];
-      result->n_rounds = 1;
-      return ERR_OK;
-    }
-  }
-  result->n_rounds = 0;
-  return ERR_NOT_FOUND;
-}
-
 static enum err query_one(struct scribe *s, const struct digest *of_job, struct round_label label,
                           struct scribe_result *result) {
-  enum err e = query_rounds(s, of_job, label.round, SCRIBE_MAX_ROUNDS, result);
-  if (e != ERR_OK || (e = keep_label(result, label)) != ERR_OK)
-    return e;
+  result->rounds = calloc(1, sizeof *result->rounds);
   result->contributions = calloc(MAX_PEERS, sizeof *result->contributions);
-  if (result->contributions == NULL)
+  if (result->rounds == NULL || result->contributions == NULL)
     return ERR_NO_MEMORY;
-  return store_contributions(s->store, of_job, label, result->contributions, MAX_PEERS, &result->n_contributions);
+  enum err e = store_round_find(s->store, of_job, label, result->rounds, result->contributions, MAX_PEERS,
+                                &result->n_contributions);
+  result->n_rounds = e == ERR_OK;
+  return e;
+}
+
+static enum err load_file(struct scribe *s, const struct digest *name, size_t max_bytes, struct buffer *out) {
+  if (digest_is_zero(name))
+    return ERR_GONE;
+  return store_file_load(s->store, name, max_bytes, &out->bytes, &out->n_bytes);
+}
+
+static enum err load_model(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  struct digest model, half;
+  enum err e = store_model_files(s->store, &job->of_job, job->label, &model, &half);
+  if (e == ERR_OK)
+    e = load_file(s, &model, job->max_bytes, &result->model);
+  return e == ERR_OK ? load_file(s, &half, job->max_bytes, &result->half) : e;
+}
+
+static enum err roll_back(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  bool changed;
+  return store_roll_back(s->store, &job->of_job, job->label, job->note, job->at_unix_s, &result->roll_back, &changed);
+}
+
+static enum err change(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  result->client = job->client;
+  result->label = job->label;
+  switch (job->change) {
+  case CHANGE_PIN:
+    return store_pin(s->store, &job->of_job, job->label, job->note, job->at_unix_s, &result->changed);
+  case CHANGE_UNPIN:
+    return store_unpin(s->store, &job->of_job, job->label, &result->changed);
+  case CHANGE_SERVE:
+    return store_serve(s->store, &job->of_job, job->serve, job->label, job->at_unix_s, &result->changed);
+  }
+  return ERR_UNSUPPORTED;
 }
 
 static enum err query(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
@@ -125,8 +146,9 @@ static enum err query_events(struct scribe *s, struct scribe_job *job, struct sc
 
 static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   static enum err (*const run[])(struct scribe *, struct scribe_job *, struct scribe_result *) = {
-      [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit, [SCRIBE_EVENT] = note_event,
-      [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,   [SCRIBE_EVENTS] = query_events,
+      [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit,       [SCRIBE_EVENT] = note_event,
+      [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,         [SCRIBE_EVENTS] = query_events,
+      [SCRIBE_LOAD_MODEL] = load_model,   [SCRIBE_ROLL_BACK] = roll_back, [SCRIBE_CHANGE] = change,
   };
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
@@ -180,7 +202,9 @@ out:
 }
 
 void scribe_put(struct scribe *s, struct scribe_job *job) {
-  bool may_wait = job->kind == SCRIBE_EVENT || job->kind == SCRIBE_QUERY || job->kind == SCRIBE_EVENTS;
+  static const bool of_round[] = {[SCRIBE_PUBLISH] = true,    [SCRIBE_COMMIT] = true,    [SCRIBE_RAISE_EPOCH] = true,
+                                  [SCRIBE_LOAD_MODEL] = true, [SCRIBE_ROLL_BACK] = true, [SCRIBE_CHANGE] = false};
+  bool may_wait = !of_round[job->kind];
   if (may_wait && s->n_unanswered >= SCRIBE_RING - SCRIBE_RESERVED) {
     scribe_job_free(job);
     return;

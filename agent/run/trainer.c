@@ -503,6 +503,47 @@ static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, stru
   return answer_model(t, true, result);
 }
 
+/* ---- JOB_RESTORE ---- */
+
+/* The learner's part of a snapshot that was made with the scale in effect. */
+static enum err part_of(const struct trainer *t, const struct buffer *snapshot, size_t n_learner,
+                        struct buffer *out_part) {
+  if (snapshot->n_bytes < n_learner)
+    return ERR_TRUNCATED;
+  size_t n_scale = snapshot->n_bytes - n_learner;
+  if (n_scale != t->scale_text.n_bytes ||
+      (n_scale > 0 && memcmp(snapshot->bytes + n_learner, t->scale_text.bytes, n_scale) != 0))
+    return ERR_CONTRACT;
+  *out_part = (struct buffer){snapshot->bytes, n_learner};
+  return ERR_OK;
+}
+
+static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
+  struct buffer half, model;
+  enum err e;
+  if ((e = part_of(t, &job->half, learner_half_bytes(t->learner), &half)) != ERR_OK ||
+      (e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
+      (e = learner_half_read(t->learner, half.bytes, half.n_bytes)) != ERR_OK)
+    return e;
+  return learner_model_read(t->learner, model.bytes, model.n_bytes);
+}
+
+/* What was trained and not published is forgotten first, so that a failure leaves what was committed. */
+static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  MUST(t->learner != NULL);
+  if (t->has_unpublished)
+    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+  else
+    learner_half_write(t->learner, t->committed.bytes);
+  t->has_unpublished = false;
+  enum err e = read_kept(t, job);
+  if (e == ERR_OK)
+    e = evaluate_all(t, result);
+  if (e != ERR_OK)
+    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+  return e;
+}
+
 /* ---- the thread ---- */
 
 static struct trainer_result *answer(struct trainer *t, struct trainer_job *job) {
@@ -511,6 +552,7 @@ static struct trainer_result *answer(struct trainer *t, struct trainer_job *job)
       [JOB_TRAIN] = train,
       [JOB_MERGE] = apply_and_merge,
       [JOB_ADOPT] = apply_and_adopt,
+      [JOB_RESTORE] = restore_kept,
   };
   struct trainer_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */

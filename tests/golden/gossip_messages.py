@@ -29,6 +29,7 @@ def u64(v):
 
 DIFFERENCE, FULL = 1, 2
 GATHERING = 5
+ROLLED_BACK = 1
 GONE, NON_FINITE, STOPPED = 21, 37, 255  # reason codes of PROTOCOL.md
 CHUNK = 65536
 
@@ -45,6 +46,9 @@ MESSAGES = {
     + hello_job(digest(0x60), bytes(32), bytes(32), bytes(32), 0, 0, 0, 0, bytes(32), None),
     "state": digest(1) + u8(1) + u8(GATHERING) + u16(0x0203) + u64(418) + u32(2) + u64(419) + u32(1)
     + u64(7) + u64(9) + digest(3) + u32(5) + u32(60) + u32(0x0E0F1011),
+    "state-notice": digest(1) + u8(1 | 4) + u8(GATHERING) + u16(0x0203) + u64(418) + u32(2) + u64(419) + u32(1)
+    + u64(7) + u64(9) + digest(3) + u32(5) + u32(60) + u32(0x0E0F1011)
+    + u8(ROLLED_BACK) + u64(380) + u32(3) + u8(11) + "bad sens\u00f6r".encode(),
     "ask": digest(1) + u8(DIFFERENCE) + u64(0x99) + u8(8),
     "manifest": b"\xab" * 453,
     "not-yet": digest(1) + u8(FULL) + u64(0),

@@ -80,6 +80,8 @@ struct durable {
   struct round_label committed, published;
   struct half half; /* newest */
   double model;
+  bool has_roll_back;
+  struct store_roll_back roll_back;
   struct position positions[SWARM_MAX];
 };
 
@@ -106,7 +108,7 @@ struct swarm_agent {
   const char *names[SWARM_MAX];
 
   /* its trainer */
-  double x, copy, pending;
+  double x, copy, pending, committed_x; /* the last: before the training in work */
   bool has_pending;
   double copies[SWARM_MAX];
   uint64_t trainer_free_ms, scribe_free_ms;
@@ -419,6 +421,7 @@ static inline void trainer_train(struct swarm_agent *a, const struct trainer_job
     return;
   }
   double goal = (double)(a->self + 1);
+  a->committed_x = a->x;
   a->x += 0.25 * (goal - a->x) + 1e-3 * (double)(job->label.round % 7) + 1e-4 * job->label.sub;
   double payload = job->start_chain ? a->x : a->x - a->copy;
   a->pending = job->start_chain ? a->x : a->copy + payload;
@@ -492,6 +495,17 @@ static inline void trainer_merge(struct swarm_agent *a, struct trainer_job *job,
     r->half = double_buffer((double *)&half, 2);
 }
 
+/* What is not whole is refused, and the training that nobody knows of is forgotten in any case. */
+static inline void trainer_restore(struct swarm_agent *a, const struct trainer_job *job, struct trainer_result *r) {
+  if (a->has_pending)
+    a->x = a->committed_x;
+  a->has_pending = false;
+  if (job->half.n_bytes != sizeof(struct half))
+    r->error = ERR_TRUNCATED;
+  else
+    memcpy(&a->x, job->model.bytes, sizeof a->x);
+}
+
 static inline void swarm_trained(struct swarm_agent *a, struct trainer_job *job) {
   struct trainer_result *r = calloc(1, sizeof *r);
   MUST(r != NULL);
@@ -501,6 +515,8 @@ static inline void swarm_trained(struct swarm_agent *a, struct trainer_job *job)
     trainer_load(a, job, r);
   else if (job->kind == JOB_TRAIN)
     trainer_train(a, job, r);
+  else if (job->kind == JOB_RESTORE)
+    trainer_restore(a, job, r);
   else
     trainer_merge(a, job, r);
   trainer_job_free(job);
@@ -571,6 +587,42 @@ static inline uint64_t store_raise(struct durable *d, uint64_t above) {
   return d->boot_epoch = ((highest >> 32) + 1) << 32 | (d->boot_epoch & 0xffff);
 }
 
+/* The row of a commitment whose model is kept: here, every one's is. */
+static inline const struct told *store_kept(const struct swarm_agent *a, struct round_label label) {
+  for (size_t i = a->n_story; i-- > 0;)
+    if (a->story[i].label.round == label.round && a->story[i].label.sub == label.sub)
+      return &a->story[i];
+  return NULL;
+}
+
+static inline void store_load_model(const struct swarm_agent *a, const struct scribe_job *job,
+                                    struct scribe_result *r) {
+  const struct told *t = store_kept(a, job->label);
+  r->error = t ? ERR_OK : ERR_NOT_FOUND;
+  if (!t)
+    return;
+  struct half half = {t->model, t->model};
+  r->half = double_buffer((double *)&half, 2);
+  r->model = double_buffer(&t->model, 1);
+}
+
+static inline void store_rolled_back(struct swarm_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  struct durable *d = &a->durable;
+  const struct told *to = store_kept(a, job->label);
+  MUST(to != NULL && a->n_story < STORY_MAX);
+  d->roll_back = (struct store_roll_back){.label = {d->committed.round, d->committed.sub + 1}, .to = job->label};
+  snprintf(d->roll_back.note, sizeof d->roll_back.note, "%s", job->note);
+  d->has_roll_back = true;
+  d->committed = d->roll_back.label;
+  d->model = d->half.x = to->model;
+  d->is_gathering = false;
+  if (d->n_kept > 0)
+    d->kept[d->n_kept - 1].chain = (struct digest){0};
+  a->story[a->n_story++] =
+      (struct told){.label = d->committed, .outcome = ROUND_ROLLED_BACK, .model = d->model, .at_ms = a->swarm->now_ms};
+  r->roll_back = d->roll_back;
+}
+
 static inline void swarm_write(struct swarm_agent *a, struct scribe_job *job) {
   struct scribe_result *r = calloc(1, sizeof *r);
   MUST(r != NULL);
@@ -582,6 +634,10 @@ static inline void swarm_write(struct swarm_agent *a, struct scribe_job *job) {
       store_published(a, job);
     else if (job->kind == SCRIBE_COMMIT)
       store_committed(a, job);
+    else if (job->kind == SCRIBE_LOAD_MODEL)
+      store_load_model(a, job, r);
+    else if (job->kind == SCRIBE_ROLL_BACK)
+      store_rolled_back(a, job, r);
     else
       r->boot_epoch = store_raise(&a->durable, job->above);
     scribe_job_free(job);
@@ -612,7 +668,8 @@ static inline void swarm_start(struct swarm *s, size_t which) {
                                     port_count,
                                     port_note};
   HOLDS(round_new(&a->config, &ports, &a->machine) == ERR_OK);
-  struct store_resume resume = {.committed = d->committed};
+  struct store_resume resume = {
+      .committed = d->committed, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};
   struct buffer half = {0}, model = {0};
   if (d->n_kept > 0) {
     const struct kept *newest = &d->kept[d->n_kept - 1];

@@ -48,6 +48,12 @@ static struct message example_state(void) {
                                               .epoch_steps = 0x0E0F1011}}};
 }
 
+static struct message example_state_notice(void) {
+  struct message m = example_state();
+  m.state.words.notice = (struct wire_notice){.kind = NOTICE_ROLLED_BACK, .round = 380, .sub = 3, .text = "bad sensör"};
+  return m;
+}
+
 static struct message example_ask(void) {
   return (struct message){.type = MESSAGE_ASK,
                           .ask = {.job = filled(1), .kind = MANIFEST_DIFFERENCE, .first = 0x99, .n = 8}};
@@ -125,6 +131,7 @@ static const struct {
 } examples[] = {
     {"hello", example_hello},
     {"state", example_state},
+    {"state-notice", example_state_notice},
     {"ask", example_ask},
     {"manifest", example_manifest},
     {"not-yet", example_not_yet},
@@ -235,7 +242,16 @@ static const struct {
     {"hello", 0, MAX_JOBS_IN_HELLO + 1}, /* too many jobs */
     {"hello", 0, 1},                     /* one job, bytes of two */
     {"hello", 1 + 4 * 32 + 12 + 48, 2},  /* has_proof */
-    {"state", 32, 4},                    /* unknown flag */
+    {"state", 32, 8},                    /* unknown flag */
+    {"state", 32, 5},                    /* a notice that is missing */
+    {"state-notice", 32, 1},             /* a notice that is not announced */
+    {"state-notice", 120, 0},            /* kind */
+    {"state-notice", 120, N_NOTICES},    /* kind */
+    {"state-notice", 133, 161},          /* text above the bound */
+    {"state-notice", 133, 3},            /* text longer than it says */
+    {"state-notice", 134, '\n'},         /* a control byte */
+    {"state-notice", 135, 0},            /* one that would end the text */
+    {"state-notice", 136, 0x7f},         /* another one */
     {"state", 33, N_PHASES},             /* phase */
     {"ask", 32, MANIFEST_NONE},          /* kind */
     {"ask", 32, MANIFEST_SUM},           /* kind */

@@ -1,0 +1,141 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/round_machine.h"
+#include "base/must.h"
+
+static bool same_label(struct round_label a, struct round_label b) {
+  return a.round == b.round && a.sub == b.sub;
+}
+
+enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
+  if (m->back.stage != BACK_NONE)
+    return same_label(m->back.to, to) ? ERR_OK : ERR_BUSY;
+  if (strlen(note) >= sizeof m->back.note)
+    return ERR_LIMIT;
+  m->back.stage = BACK_WAITS;
+  m->back.error = ERR_OK;
+  m->back.to = to;
+  m->back.at_unix_s = at_unix_s;
+  snprintf(m->back.note, sizeof m->back.note, "%s", note);
+  return ERR_OK;
+}
+
+/* Between rounds: nothing is said that is not committed, and no commit is under way. A training that has just ended is
+ * between rounds too, for nobody knows of it yet. */
+bool machine_may_go_back(const struct round_machine *m) {
+  static const bool is_between[N_PHASES] = {
+      [PHASE_IDLE] = true, [PHASE_ALONE] = true, [PHASE_PAUSED] = true, [PHASE_FINISHED] = true};
+  bool has_trained = m->phase == PHASE_TRAINING && m->trained != NULL;
+  return m->back.stage == BACK_WAITS && (is_between[m->phase] || has_trained) && !m->commit_pending &&
+         m->raising_above == 0 && m->halted == ERR_OK;
+}
+
+/* The training that nobody knows of is forgotten. */
+static void forget_training(struct round_machine *m) {
+  if (m->trained == NULL)
+    return;
+  m->starts_chain = m->starts_chain || m->encodes_full;
+  trainer_result_free(m->trained);
+  m->trained = NULL;
+}
+
+void machine_go_back(struct round_machine *m) {
+  MUST(machine_may_go_back(m));
+  forget_training(m);
+  m->back.stage = BACK_WORKS;
+  m->wait_until_ms = 0;
+  struct scribe_job *job = machine_scribe_job(SCRIBE_LOAD_MODEL);
+  job->of_job = m->config.identity.job;
+  job->label = m->back.to;
+  job->max_bytes = m->config.snapshot_max_bytes;
+  machine_enter(m, PHASE_COMMITTING);
+  machine_put_write(m, job);
+}
+
+/* Everything is as it was committed. */
+static void give_up(struct round_machine *m, enum err reason) {
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "the model of round %" PRIu64 "+%" PRIu32 " was not taken: %s", m->back.to.round,
+           m->back.to.sub, err_sentence(reason));
+  m->back.stage = BACK_NONE;
+  m->back.error = reason;
+  m->in_work = m->reached;
+  machine_note(m, "roll-back-refused", SIZE_MAX, text);
+  machine_enter(m, PHASE_IDLE);
+}
+
+/* A model that cannot be read is refused before anything changes; the trainer forgets what it trained in any case. */
+void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r) {
+  struct trainer_job *job = machine_trainer_job(m, JOB_RESTORE);
+  m->back.error = r->error;
+  job->half = r->half;
+  job->model = r->model;
+  r->half = r->model = (struct buffer){0}; /* now the job's */
+  machine_put_train(m, job);
+}
+
+void machine_on_restored(struct round_machine *m, const struct trainer_result *r) {
+  if (m->back.error != ERR_OK || r->error != ERR_OK) {
+    give_up(m, m->back.error != ERR_OK ? m->back.error : r->error);
+    return;
+  }
+  m->shown.metrics = r->metrics;
+  struct scribe_job *job = machine_scribe_job(SCRIBE_ROLL_BACK);
+  job->of_job = m->config.identity.job;
+  job->label = m->back.to;
+  job->at_unix_s = m->back.at_unix_s;
+  memcpy(job->note, m->back.note, sizeof job->note);
+  machine_put_write(m, job);
+}
+
+/* Peers' copies of us no longer fit the model: what is published next starts a chain. */
+void machine_on_rolled_back(struct round_machine *m, const struct scribe_result *r) {
+  char text[MAX_REASON_BYTES];
+  m->back.stage = BACK_NONE;
+  m->back.label = r->roll_back.label;
+  m->committed = m->reached = m->in_work = r->roll_back.label;
+  m->starts_chain = true;
+  m->train_failures = 0;
+  m->has_loss = m->shown.has_loss = false;
+  machine_set_notice(m, &r->roll_back);
+  snprintf(text, sizeof text, "the model of round %" PRIu64 "+%" PRIu32 " goes on as %" PRIu64 "+%" PRIu32 "%s%s",
+           r->roll_back.to.round, r->roll_back.to.sub, r->roll_back.label.round, r->roll_back.label.sub,
+           r->roll_back.note[0] != '\0' ? ": " : "", r->roll_back.note);
+  machine_note(m, "model-rolled-back", SIZE_MAX, text);
+  machine_enter(m, PHASE_IDLE);
+}
+
+void machine_set_notice(struct round_machine *m, const struct store_roll_back *r) {
+  m->notice = (struct wire_notice){.kind = NOTICE_ROLLED_BACK, .round = r->to.round, .sub = r->to.sub};
+  snprintf(m->notice.text, sizeof m->notice.text, "%s", r->note);
+  m->notice_round = r->label.round;
+}
+
+void machine_take_notice(struct round_machine *m, size_t peer, const struct wire_notice *notice) {
+  struct wire_notice *known = &m->peers[peer].noticed;
+  bool is_known = notice->kind == known->kind && notice->round == known->round && notice->sub == known->sub &&
+                  strcmp(notice->text, known->text) == 0;
+  if (is_known)
+    return;
+  *known = *notice;
+  if (notice->kind == NOTICE_NONE)
+    return;
+  char text[MAX_REASON_BYTES];
+  notice_text(notice, text);
+  machine_note(m, "peer-rolled-back", peer, text);
+}
+
+void notice_text(const struct wire_notice *n, char out_text[MAX_REASON_BYTES]) {
+  char sub[16] = "";
+  if (n->sub > 0)
+    snprintf(sub, sizeof sub, "+%" PRIu32, n->sub);
+  snprintf(out_text, MAX_REASON_BYTES, "rolled back to %" PRIu64 "%s%s%s", n->round, sub,
+           n->text[0] != '\0' ? ": " : "", n->text);
+}
+
+void round_roll_back_view(const struct round_machine *m, struct round_roll_back_view *out_view) {
+  *out_view = (struct round_roll_back_view){
+      .is_pending = m->back.stage != BACK_NONE, .error = m->back.error, .to = m->back.to, .label = m->back.label};
+}
