@@ -80,23 +80,34 @@ static const char *file_remedy(enum err e) {
   }
 }
 
-/* The tree of a file; errors have their place. */
-static enum err read_tree(const char *path, struct tree **out_tree, char *why) {
-  char *bytes;
-  size_t n_bytes;
+static enum err read_bytes(const char *path, char **out_bytes, size_t *out_n_bytes, char *why) {
+  enum err e = file_read(path, MAX_CONFIG_BYTES, out_bytes, out_n_bytes);
+  if (!e)
+    return ERR_OK;
+  snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, file_remedy(e));
+  return e == ERR_UNSUPPORTED ? ERR_IO : e;
+}
+
+/* The tree of what stands in a file, or came under its name; errors have their place. */
+static enum err parse_tree(const char *path, const char *bytes, size_t n_bytes, struct tree **out_tree, char *why) {
   char sentence[MAX_REASON_BYTES];
   struct place at = {0};
-  enum err e = file_read(path, MAX_CONFIG_BYTES, &bytes, &n_bytes);
-  if (e) {
-    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, file_remedy(e));
-    return e == ERR_UNSUPPORTED ? ERR_IO : e;
-  }
-  e = tree_read(bytes, n_bytes, out_tree, &at, sentence);
-  free(bytes);
+  enum err e = tree_read(bytes, n_bytes, out_tree, &at, sentence);
   if (e && at.line)
     snprintf(why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s", path, at.line, at.column, sentence);
   else if (e)
     snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s", path, sentence);
+  return e;
+}
+
+static enum err read_tree(const char *path, struct tree **out_tree, char *why) {
+  char *bytes;
+  size_t n_bytes;
+  enum err e = read_bytes(path, &bytes, &n_bytes, why);
+  if (e)
+    return e;
+  e = parse_tree(path, bytes, n_bytes, out_tree, why);
+  free(bytes);
   return e;
 }
 
@@ -128,7 +139,8 @@ static const char *variable_value(const char *const *environment, const char *na
   return NULL;
 }
 
-/* Every scalar of the site file can be overridden; what must agree between sites stands in files alone. */
+/* Every scalar of the site file can be overridden, those of a job while there is one; what must agree between sites stands
+ * in files alone. */
 static enum err read_environment(struct loader *l, enum option_group group) {
   enum err e = ERR_OK;
   for (size_t i = 0; i < n_options && !e; i++) {
@@ -137,6 +149,11 @@ static enum err read_environment(struct loader *l, enum option_group group) {
       continue;
     variable_name(o, l->variables[i]);
     const char *value = variable_value(l->environment, l->variables[i]);
+    if (value && group == GROUP_SITE_JOB && l->c->n_jobs > 1) {
+      snprintf(l->why, MAX_CONFIG_WHY_BYTES, "%s: it would count for one of %zu jobs; write it into %s instead",
+               l->variables[i], l->c->n_jobs, l->c->path);
+      return ERR_LIMIT;
+    }
     if (value)
       e = option_read_variable(&l->reader, o, l->variables[i], value);
   }
@@ -252,8 +269,7 @@ static enum err read_peers(struct loader *l) {
   return e;
 }
 
-struct digest config_job_id(const struct config *c) {
-  const struct job_config *job = &c->jobs[0].job;
+struct digest config_job_id(const struct config *c, const struct job_config *job) {
   struct swarm_id swarm = swarm_id(c->swarm);
   return job_id(&swarm, job->name, job->version, job->run_label);
 }
@@ -271,38 +287,57 @@ enum err config_check_key(const struct config *c, const struct identity_key *own
 
 /* ---- the job ------------------------------------------------------------------------------------------------------ */
 
-static enum err read_site_job(struct loader *l) {
+static enum err new_jobs(struct loader *l) {
   const struct tree *list = child_of(l->site, "jobs");
-  if (!list->first || list->first->next)
-    return FAIL(l, GROUP_SITE, "jobs", list->first ? ERR_LIMIT : ERR_SYNTAX,
-                "%s; write exactly one, this version runs one job an agent",
-                list->first ? "more than one job" : "no job");
-  struct config *c = l->c;
-  c->jobs = calloc(1, sizeof *c->jobs);
-  if (!c->jobs)
+  size_t n = 0;
+  for (const struct tree *map = list->first; map; map = map->next)
+    n++;
+  if (n == 0)
+    return FAIL(l, GROUP_SITE, "jobs", ERR_SYNTAX, "no job; write at least one");
+  if (n > MAX_JOBS_IN_HELLO)
+    return FAIL(l, GROUP_SITE, "jobs", ERR_LIMIT, "%zu jobs; an agent runs at most %d", n, MAX_JOBS_IN_HELLO);
+  l->c->jobs = calloc(n, sizeof *l->c->jobs);
+  if (!l->c->jobs)
     return no_memory(l->why);
-  c->n_jobs = 1;
-  l->site_job = &c->jobs[0];
-  l->site_job_map = list->first;
-  l->reader.bases[IN_SITE_JOB] = l->site_job;
-  return read_group(l, GROUP_SITE_JOB, list->first);
+  l->c->n_jobs = n;
+  return ERR_OK;
 }
 
-static enum err read_job_file(struct loader *l) {
+/* What was given for the job before does not count for this one. */
+static void begin_job(struct loader *l, struct site_job_config *job, const struct tree *map) {
+  for (size_t i = 0; i < n_options; i++)
+    if (option_group(&option_table[i]) == GROUP_SITE_JOB || option_group(&option_table[i]) == GROUP_JOB)
+      l->reader.origins[i] = (struct option_origin){0};
+  tree_free(l->job);
+  l->job = NULL;
+  l->site_job = job;
+  l->site_job_map = map;
+  l->reader.file = l->c->path;
+  l->reader.bases[IN_SITE_JOB] = job;
+}
+
+/* Reads the text that the job has. */
+static enum err read_job_text(struct loader *l) {
   struct job_config *job = &l->site_job->job;
   l->contract = job->contract = contract_new();
   if (!job->contract)
     return no_memory(l->why);
-  enum err e = read_tree(l->site_job->job_path, &l->job, l->why);
-  if (e == ERR_NOT_FOUND)
-    return FAIL(l, GROUP_SITE_JOB, "job", e, "%s does not exist; copy the job file of the swarm there",
-                l->site_job->job_path);
+  enum err e = parse_tree(l->site_job->job_path, job->text, job->n_text, &l->job, l->why);
   if (e)
     return e;
   l->reader.file = l->site_job->job_path;
   l->reader.bases[IN_JOB] = job;
   l->reader.bases[IN_CONTRACT] = job->contract;
   return read_group(l, GROUP_JOB, l->job);
+}
+
+static enum err read_job_file(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
+  enum err e = read_bytes(l->site_job->job_path, &job->text, &job->n_text, l->why);
+  if (e == ERR_NOT_FOUND)
+    return FAIL(l, GROUP_SITE_JOB, "job", e, "%s does not exist; fetch it with `starling job pull`, or copy it there",
+                l->site_job->job_path);
+  return e ? e : read_job_text(l);
 }
 
 /* ---- defaults that follow from other values ----------------------------------------------------------------------- */
@@ -317,9 +352,8 @@ static enum err fill_key_file(struct loader *l) {
   return path_join(l->folder, "agent.key", c->key_file);
 }
 
-static enum err fill_defaults(struct loader *l) {
+static void fill_site_job(struct loader *l) {
   struct site_job_config *s = l->site_job;
-  struct job_config *job = &s->job;
   bool has_peers = l->c->n_peers > 0;
   if (!is_given(l, GROUP_SITE_JOB, "round.min_peers"))
     s->min_peers = has_peers;
@@ -327,13 +361,16 @@ static enum err fill_defaults(struct loader *l) {
     s->meet_s = has_peers ? 30 : 0;
   if (!is_given(l, GROUP_SITE_JOB, "round.linger_s"))
     s->linger_s = 2 * s->deadline_max_s;
+}
+
+static void fill_job(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
   if (!is_given(l, GROUP_JOB, "loss"))
     l->contract->loss = l->contract->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
   l->contract->metric = contract_metric(l->contract);
   if (is_given(l, GROUP_JOB, "train.steps") && !is_given(l, GROUP_JOB, "train.epochs"))
     job->train.epochs = job->is_steps_auto; /* so many where the swarm's number is not known */
   job->train.total_rounds = job->count;
-  return fill_key_file(l);
 }
 
 /* ---- what must fit together --------------------------------------------------------------------------------------- */
@@ -369,12 +406,17 @@ static enum err check_training(struct loader *l) {
 
 static enum err check_split(struct loader *l) {
   const struct split *split = &l->contract->split;
-  const struct site_job_config *s = l->site_job;
   if (split->rule == SPLIT_NONE && is_given(l, GROUP_JOB, "split.n"))
     return FAIL(l, GROUP_JOB, "split.n", ERR_SYNTAX,
                 "there is no split.rule; write rule: iid, dirichlet ALPHA or shards K");
   if (split->rule != SPLIT_NONE && split->n_parts == 0)
     return FAIL(l, GROUP_JOB, "split.rule", ERR_SYNTAX, "split.n is missing; write into how many parts");
+  return ERR_OK;
+}
+
+static enum err check_part(struct loader *l) {
+  const struct split *split = &l->contract->split;
+  const struct site_job_config *s = l->site_job;
   if (split->rule == SPLIT_NONE && s->part != 0)
     return FAIL(l, GROUP_SITE_JOB, "data.part", ERR_SYNTAX, "the job splits nothing; remove the line");
   if (split->rule != SPLIT_NONE && s->part == 0)
@@ -417,12 +459,21 @@ static enum err check_contract(struct loader *l) {
 }
 
 static enum err check_model(struct loader *l) {
-  const struct job_config *job = &l->site_job->job;
   char reason[MAX_REASON_BYTES];
   struct schema *schema;
-  enum err e = schema_from_arch(job->arch, l->contract, &schema, reason);
+  enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return FAIL(l, GROUP_JOB, "model", e, "%s", reason);
+  schema_free(schema);
+  return ERR_OK;
+}
+
+static enum err check_memory(struct loader *l) {
+  char reason[MAX_REASON_BYTES];
+  struct schema *schema;
+  enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
+  if (e)
+    return no_memory(l->why); /* check_model has made the same one */
   size_t full = codec_bound(CODEC_F32, schema_parameters(schema)), mib = (full + (1 << 20) - 1) >> 20;
   schema_free(schema);
   if (l->c->n_peers && mib > l->c->payload_max_mib)
@@ -442,6 +493,17 @@ static enum err check_follow(struct loader *l) {
               c->n_peers, c->follow_max);
 }
 
+/* Two jobs of one name, version and label would be one to every peer. */
+static enum err check_distinct(struct loader *l) {
+  const struct job_config *job = &l->site_job->job;
+  for (const struct site_job_config *other = l->c->jobs; other < l->site_job; other++)
+    if (strcmp(other->job.name, job->name) == 0 && other->job.version == job->version &&
+        strcmp(other->job.run_label, job->run_label) == 0)
+      return FAIL(l, GROUP_SITE_JOB, "job", ERR_EXISTS, "%s@%" PRIu32 " stands here twice; remove one", job->name,
+                  job->version);
+  return ERR_OK;
+}
+
 static enum err check_names(struct loader *l) {
   for (size_t i = 0; i < l->c->n_peers; i++)
     if (strcmp(l->c->peers[i].name, l->c->name) == 0)
@@ -449,14 +511,18 @@ static enum err check_names(struct loader *l) {
   return ERR_OK;
 }
 
-static enum err check_all(struct loader *l) {
-  static enum err (*const checks[])(struct loader *) = {check_rounds,   check_training, check_split,  check_labels,
-                                                        check_contract, check_model,    check_follow, check_names};
+/* What a job file must be by itself, and what the site's settings must be for it. */
+static enum err (*const job_checks[])(struct loader *) = {check_training, check_split, check_contract, check_model};
+static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_memory};
+
+static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;
-  for (size_t i = 0; i < sizeof checks / sizeof *checks && !e; i++)
+  for (size_t i = 0; i < n && !e; i++)
     e = checks[i](l);
   return e;
 }
+
+#define CHECK(l, checks) run_checks(l, checks, sizeof(checks) / sizeof *(checks))
 
 /* ---- the values in effect ----------------------------------------------------------------------------------------- */
 
@@ -499,11 +565,13 @@ static enum err add_peer_values(struct config *c) {
   return e;
 }
 
-static enum err add_values(struct loader *l) {
+static enum err add_values(struct loader *l, enum option_group group, const struct site_job_config *job) {
   enum err e = ERR_OK;
   for (const struct option *o = option_table; o < option_table + n_options && !e; o++) {
     const struct option_origin *from = &l->reader.origins[option_index(o)];
     char path[MAX_OPTION_NAME_BYTES], origin[MAX_PATH_BYTES + 16];
+    if (option_group(o) != group)
+      continue;
     option_name(o, path);
     if (from->file && from->place.line)
       snprintf(origin, sizeof origin, "%s:%u", from->file, from->place.line);
@@ -511,54 +579,119 @@ static enum err add_values(struct loader *l) {
       snprintf(origin, sizeof origin, "%s", from->file ? from->file : "default");
     if (strcmp(path, "peers") == 0)
       e = add_peer_values(l->c);
-    else if (option_group(o) != GROUP_PEER && strcmp(path, "jobs") != 0)
+    else if (strcmp(path, "jobs") != 0)
       e = add_value(l->c, &l->reader, o, path, origin);
+    if (!e && job)
+      l->c->values[l->c->n_values - 1].job = job;
   }
   return e ? no_memory(l->why) : ERR_OK;
 }
 
+/* Where there are several jobs: "jobs[inspection].data.train" and "job[inspection].task"; a name that two versions share has
+ * its version. */
+static enum err name_value(const struct config *c, struct config_value *v) {
+  const struct job_config *job = &v->job->job;
+  size_t n_alike = 0;
+  for (size_t i = 0; i < c->n_jobs; i++)
+    n_alike += strcmp(c->jobs[i].job.name, job->name) == 0;
+  char version[16] = "", path[2 * MAX_OPTION_NAME_BYTES + MAX_NAME_BYTES];
+  if (n_alike > 1)
+    snprintf(version, sizeof version, "@%" PRIu32, job->version);
+  snprintf(path, sizeof path, "%s[%s%s].%s", option_group(v->option) == GROUP_JOB ? "job" : "jobs", job->name, version,
+           v->option->path);
+  free(v->path);
+  v->path = strdup(path);
+  return v->path ? ERR_OK : ERR_NO_MEMORY;
+}
+
+static enum err name_values(struct config *c) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < c->n_values && c->n_jobs > 1 && !e; i++)
+    if (c->values[i].job)
+      e = name_value(c, &c->values[i]);
+  return e;
+}
+
 /* H(one `path=value` line an option of the job file, in the order of the table). */
-static void digest_job(struct loader *l) {
+static enum err digest_job(struct loader *l) {
   struct digest_state state;
   digest_blake2b.init(&state);
-  for (size_t i = 0; i < l->c->n_values; i++) {
-    const struct config_value *v = &l->c->values[i];
-    if (option_group(v->option) != GROUP_JOB)
+  for (const struct option *o = option_table; o < option_table + n_options; o++) {
+    if (option_group(o) != GROUP_JOB)
       continue;
-    digest_blake2b.add(&state, v->path, strlen(v->path));
+    char *text = value_text(&l->reader, o);
+    if (!text)
+      return no_memory(l->why);
+    digest_blake2b.add(&state, o->path, strlen(o->path));
     digest_blake2b.add(&state, "=", 1);
-    digest_blake2b.add(&state, v->text, strlen(v->text));
+    digest_blake2b.add(&state, text, strlen(text));
     digest_blake2b.add(&state, "\n", 1);
+    free(text);
   }
   digest_blake2b.end(&state, &l->site_job->job.file);
+  return ERR_OK;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-static enum err load(struct loader *l) {
+static enum err load_job(struct loader *l) {
+  enum err e = read_group(l, GROUP_SITE_JOB, l->site_job_map);
+  if (!e)
+    e = read_job_file(l);
+  if (e)
+    return e;
+  fill_site_job(l);
+  fill_job(l);
+  e = check_distinct(l);
+  if (!e)
+    e = check_rounds(l);
+  if (!e)
+    e = CHECK(l, job_checks);
+  if (!e)
+    e = CHECK(l, site_checks);
+  if (!e)
+    e = add_values(l, GROUP_SITE_JOB, l->site_job);
+  if (!e)
+    e = add_values(l, GROUP_JOB, l->site_job);
+  return e ? e : digest_job(l);
+}
+
+static enum err load_jobs(struct loader *l) {
+  enum err e = new_jobs(l);
+  size_t i = 0;
+  for (const struct tree *map = child_of(l->site, "jobs")->first; map && !e; map = map->next) {
+    begin_job(l, &l->c->jobs[i++], map);
+    e = load_job(l);
+  }
+  return e;
+}
+
+static enum err load_site(struct loader *l) {
   enum err e = read_tree(l->c->path, &l->site, l->why);
   if (!e)
     e = read_group(l, GROUP_SITE, l->site);
   if (!e)
     e = read_peers(l);
   if (!e)
-    e = read_site_job(l);
+    e = fill_key_file(l);
   if (!e)
-    e = read_job_file(l);
+    e = check_follow(l);
+  return e ? e : add_values(l, GROUP_SITE, NULL);
+}
+
+static enum err load(struct loader *l) {
+  enum err e = load_site(l);
   if (!e)
-    e = fill_defaults(l);
+    e = load_jobs(l);
   if (!e)
-    e = check_all(l);
-  if (!e)
-    e = add_values(l);
-  if (!e)
-    digest_job(l);
+    e = check_names(l);
+  if (!e && name_values(l->c))
+    e = no_memory(l->why);
   return e;
 }
 
 /* The job file alone: everything of it that can be judged without a site. */
-static enum err load_job(struct loader *l) {
-  static enum err (*const checks[])(struct loader *) = {check_training, check_contract, check_model};
+static enum err load_only_job(struct loader *l) {
   l->c->jobs = calloc(1, sizeof *l->c->jobs);
   if (!l->c->jobs)
     return no_memory(l->why);
@@ -566,15 +699,23 @@ static enum err load_job(struct loader *l) {
   l->site_job = &l->c->jobs[0];
   l->site_job->job_path = strdup(l->c->path);
   enum err e = l->site_job->job_path ? read_job_file(l) : no_memory(l->why);
-  if (!e)
-    e = fill_defaults(l);
-  for (size_t i = 0; i < sizeof checks / sizeof *checks && !e; i++)
-    e = checks[i](l);
-  return e;
+  if (e)
+    return e;
+  fill_job(l);
+  return CHECK(l, job_checks);
 }
 
-static enum err load_with(enum err (*load_it)(struct loader *), const char *path, const char *const *environment,
-                          struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]) {
+static void loader_free(struct loader *l) {
+  if (!l)
+    return;
+  tree_free(l->site);
+  tree_free(l->job);
+  free(l);
+}
+
+/* For the site file at `path`; its jobs only when all of it is wanted. */
+static enum err load_from(const char *path, const char *const *environment, enum err (*what)(struct loader *l),
+                          struct config **out_config, char *out_why) {
   if (strlen(path) >= MAX_PATH_BYTES) {
     snprintf(out_why, MAX_CONFIG_WHY_BYTES, "the path of the file is too long");
     return ERR_LIMIT;
@@ -590,13 +731,9 @@ static enum err load_with(enum err (*load_it)(struct loader *), const char *path
     l->why = out_why;
     l->reader = (struct option_reader){.file = c->path, .folder = l->folder, .bases = {[IN_SITE] = c}, .why = out_why};
     snprintf(out_why, MAX_CONFIG_WHY_BYTES, "%s: a path is too long", path);
-    e = load_it(l);
+    e = what(l);
   }
-  if (l) {
-    tree_free(l->site);
-    tree_free(l->job);
-    free(l);
-  }
+  loader_free(l);
   if (e) {
     config_free(c);
     return e;
@@ -607,20 +744,104 @@ static enum err load_with(enum err (*load_it)(struct loader *), const char *path
 
 enum err config_load(const char *path, const char *const *environment, struct config **out_config,
                      char out_why[MAX_CONFIG_WHY_BYTES]) {
-  return load_with(load, path, environment, out_config, out_why);
+  return load_from(path, environment, load, out_config, out_why);
+}
+
+enum err config_load_site(const char *path, const char *const *environment, struct config **out_config,
+                          char out_why[MAX_CONFIG_WHY_BYTES]) {
+  return load_from(path, environment, load_site, out_config, out_why);
 }
 
 enum err config_load_job(const char *path, struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]) {
-  return load_with(load_job, path, NULL, out_config, out_why);
+  return load_from(path, NULL, load_only_job, out_config, out_why);
+}
+
+/* ---- a job file that did not come from this site's disk ------------------------------------------------------------- */
+
+static char *copy_text(const char *text, bool *has_failed) {
+  char *copy = text ? strdup(text) : NULL;
+  *has_failed |= text && !copy;
+  return copy;
+}
+
+/* The site's side of a job, for another version of it. */
+static enum err copy_settings(const struct site_job_config *from, struct site_job_config *to) {
+  bool has_failed = false;
+  char *label = to->job_path;
+  struct job_config job = to->job;
+  *to = *from;
+  to->job_path = label;
+  to->job = job;
+  to->train_path = copy_text(from->train_path, &has_failed);
+  to->train_labels = copy_text(from->train_labels, &has_failed);
+  to->test_path = copy_text(from->test_path, &has_failed);
+  to->test_labels = copy_text(from->test_labels, &has_failed);
+  to->global_test_path = copy_text(from->global_test_path, &has_failed);
+  to->global_test_labels = copy_text(from->global_test_labels, &has_failed);
+  return has_failed ? ERR_NO_MEMORY : ERR_OK;
+}
+
+static enum err load_text(struct loader *l, const struct site_job_config *settings, const char *label, const char *text,
+                          size_t n_text) {
+  bool has_failed = false;
+  l->site_job->job_path = copy_text(label, &has_failed);
+  l->site_job->job.text = malloc(n_text + 1);
+  if (has_failed || !l->site_job->job.text)
+    return no_memory(l->why);
+  memcpy(l->site_job->job.text, text, n_text);
+  l->site_job->job.n_text = n_text;
+  if (settings && copy_settings(settings, l->site_job))
+    return no_memory(l->why);
+  enum err e = read_job_text(l);
+  if (e)
+    return e;
+  fill_job(l);
+  e = CHECK(l, job_checks);
+  if (!e && settings)
+    e = CHECK(l, site_checks);
+  return e ? e : digest_job(l);
+}
+
+enum err config_read_job(const struct config *site, const struct site_job_config *settings, const char *label,
+                         const char *text, size_t n_text, struct site_job_config **out_job,
+                         char out_why[MAX_CONFIG_WHY_BYTES]) {
+  struct config *scratch = calloc(1, sizeof *scratch); /* what the checks ask of a site, and their warnings */
+  struct loader *l = calloc(1, sizeof *l);
+  struct site_job_config *job = calloc(1, sizeof *job);
+  enum err e = scratch && l && job ? ERR_OK : no_memory(out_why);
+  if (!e) {
+    memcpy(scratch->path, site->path, sizeof scratch->path);
+    scratch->n_peers = site->n_peers;
+    scratch->payload_max_mib = site->payload_max_mib;
+    *l = (struct loader){.c = scratch, .site_job = job, .why = out_why};
+    l->reader = (struct option_reader){.file = scratch->path, .folder = "", .why = out_why};
+    e = load_text(l, settings, label, text, n_text);
+    scratch->n_peers = 0;
+  }
+  loader_free(l);
+  config_free(scratch);
+  if (e) {
+    config_job_free(job);
+    return e;
+  }
+  *out_job = job;
+  return ERR_OK;
 }
 
 static void site_job_done(struct site_job_config *s) {
   contract_free(s->job.contract);
   free(s->job.arch);
+  free(s->job.text);
   char *const texts[] = {s->job_path,    s->train_path,       s->train_labels,      s->test_path,
                          s->test_labels, s->global_test_path, s->global_test_labels};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     free(texts[i]);
+}
+
+void config_job_free(struct site_job_config *job) {
+  if (job)
+    site_job_done(job);
+  free(job);
 }
 
 void config_free(struct config *c) {

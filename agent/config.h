@@ -40,6 +40,8 @@ struct job_config {
   bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
   enum codec codec;
   uint64_t count;     /* number of the last round; 0 = for ever */
+  char *text;         /* the file as it stands, without a final NUL … */
+  size_t n_text;      /* … at most MAX_JOB_TEXT_BYTES where it is to travel */
   struct digest file; /* of the canonical form, shown when it differs between peers */
 };
 
@@ -89,7 +91,7 @@ struct config {
   enum metered metered;
   enum log_level log_level;
   enum log_format log_format;
-  struct site_job_config *jobs; /* exactly one in this version */
+  struct site_job_config *jobs; /* no two of one name, version and label */
   size_t n_jobs;
 
   struct config_value *values; /* every value in effect, as `config show` prints them */
@@ -100,7 +102,8 @@ struct config {
 
 struct config_value {
   const struct option *option;
-  char *path; /* "peers[mec-03].key" */
+  const struct site_job_config *job; /* NULL: of the site or a peer */
+  char *path;                        /* "peers[mec-03].key" */
   char *text;
   char *origin; /* "site.yaml:4", "STARLING_LOG_LEVEL" or "default" */
 };
@@ -117,8 +120,20 @@ MUST_USE enum err config_load(const char *path, const char *const *environment, 
 MUST_USE enum err config_load_job(const char *path, struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]);
 void config_free(struct config *c);
 
-/* The id of the config's job, by which peers and the store know it. */
-struct digest config_job_id(const struct config *c);
+/* The same without the jobs, for who does not have their files yet. */
+MUST_USE enum err config_load_site(const char *path, const char *const *environment, struct config **out_config,
+                                   char out_why[MAX_CONFIG_WHY_BYTES]);
+
+/* Reads the text of a job file by the same rules; nothing in it names a file. `settings`: the site's side, taken over from
+ * another version of the job, or NULL to judge the job file alone. Messages call it `label`. The caller frees the job with
+ * config_job_free. Errors as config_load. */
+MUST_USE enum err config_read_job(const struct config *site, const struct site_job_config *settings, const char *label,
+                                  const char *text, size_t n_text, struct site_job_config **out_job,
+                                  char out_why[MAX_CONFIG_WHY_BYTES]);
+void config_job_free(struct site_job_config *job); /* NULL is allowed */
+
+/* The id of a job, by which peers and the store know it. */
+struct digest config_job_id(const struct config *c, const struct job_config *job);
 
 /* Whether the agent with this key can run this config: it is not one of its own peers. ERR_EXISTS. */
 MUST_USE enum err config_check_key(const struct config *c, const struct identity_key *own,

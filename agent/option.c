@@ -661,7 +661,8 @@ const struct option option_table[] = {
     {"log.level", SITE(log_level), &type_word, "info", ONE_OF(log_level_words), LOCAL, "how much is logged"},
     {"log.format", SITE(log_format), &type_word, "text", ONE_OF(log_format_words), LOCAL,
      "key=value lines or JSON lines"},
-    {"jobs", SITE(jobs), &type_maps, NULL, NO_BOUNDS, LOCAL, "what is learnt; exactly one in this version"},
+    {"jobs", SITE(jobs), &type_maps, NULL, NO_BOUNDS, LOCAL,
+     "what is learnt; at most 16, no two of one name and version"},
 
     {"name", PEER(name), &type_label, NULL, NO_BOUNDS, LOCAL, "what people here call the peer"},
     {"key", PEER(key), &type_key, NULL, NO_BOUNDS, LOCAL, "its public key, from `starling key show` there"},

@@ -11,6 +11,10 @@
 static int verb_help(struct call *call);
 static int verb_version(struct call *call);
 
+/* Of every verb that speaks of one job: call->job has it. */
+#define JOB_FLAG                                                                                                       \
+  { "--job", NULL, "NAME[@VERSION]", "which job, where there are several (default: the one that serves)", false }
+
 #define PASSPHRASE_FLAG                                                                                                \
   { "--passphrase-file", NULL, "FILE", "the passphrase of the key is the first line of FILE", false }
 
@@ -37,7 +41,7 @@ static const struct verb verbs[] = {
      "",
      0,
      0,
-     {{"--watch", "-w", "SECONDS", "show it again and again (default: each 2 seconds)", true}},
+     {{"--watch", "-w", "SECONDS", "show it again and again (default: each 2 seconds)", true}, JOB_FLAG},
      "what the agent is doing, waiting for, and why",
      verb_status,
      VERB_SHOWS},
@@ -65,7 +69,7 @@ static const struct verb verbs[] = {
      "",
      0,
      0,
-     {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false}},
+     {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false}, JOB_FLAG},
      "evaluate the newest committed model; needs no running agent",
      verb_eval,
      VERB_SHOWS},
@@ -74,7 +78,8 @@ static const struct verb verbs[] = {
      0,
      0,
      {{"--set", NULL, "local|global", "which samples (default: local, the test split)", false},
-      {"--by", NULL, "CLASS,…", "rows of these classes only", false}},
+      {"--by", NULL, "CLASS,…", "rows of these classes only", false},
+      JOB_FLAG},
      "does the swarm help this site? Its model beside one trained alone; exit code 0: it helps, 1: no evidence",
      verb_compare,
      VERB_SHOWS},
@@ -93,7 +98,8 @@ static const struct verb verbs[] = {
      0,
      0,
      {{"--for", NULL, "CONDITION", "round=N, phase=WORD, peer=NAME,state=WORD, finished, alive or health=ok", false},
-      {"--timeout", NULL, "SECONDS", "give up after so long (default: never)", false}},
+      {"--timeout", NULL, "SECONDS", "give up after so long (default: never)", false},
+      JOB_FLAG},
      "wait until something is so",
      verb_wait,
      VERB_SHOWS},
@@ -111,7 +117,7 @@ static const struct verb verbs[] = {
      "",
      0,
      0,
-     {{"--last", "-n", "N", "how many (default: 20)", false}},
+     {{"--last", "-n", "N", "how many (default: 20)", false}, JOB_FLAG},
      "the last rounds: outcome, losses, accuracies, bytes",
      verb_rounds_list,
      VERB_SHOWS},
@@ -119,7 +125,7 @@ static const struct verb verbs[] = {
      "ROUND[+SUB]",
      1,
      1,
-     {{0}},
+     {JOB_FLAG},
      "one round: who took part, who was left out and why",
      verb_rounds_show,
      VERB_SHOWS},
@@ -127,11 +133,11 @@ static const struct verb verbs[] = {
      "ROUND",
      1,
      1,
-     {{"--timeout", NULL, "SECONDS", "give up after so long (default: never)", false}},
+     {{"--timeout", NULL, "SECONDS", "give up after so long (default: never)", false}, JOB_FLAG},
      "wait until the round is committed",
      verb_rounds_wait,
      VERB_SHOWS},
-    {"peer list", "", 0, 0, {{0}}, "the peers: state, reason, addresses, bytes", verb_peer_list, VERB_SHOWS},
+    {"peer list", "", 0, 0, {JOB_FLAG}, "the peers: state, reason, addresses, bytes", verb_peer_list, VERB_SHOWS},
     {"peer add",
      "NAME KEY [ADDRESS]",
      2,
@@ -331,10 +337,12 @@ static int take_verb_flag(struct call *call, int argc, const char *const *argv, 
     return 1;
   }
   for (size_t i = 0; i < MAX_FLAGS && call->verb->flags[i].name; i++) {
-    int n = match_flag(&call->verb->flags[i], argc, argv, &call->flags[i]);
+    const struct flag *f = &call->verb->flags[i];
+    int n = match_flag(f, argc, argv, &call->flags[i]);
     if (n && !call->flags[i])
-      *out_code =
-          answer_error(call, EXIT_USAGE, "usage", NULL, "%s needs a value: %s", argv[0], call->verb->flags[i].value);
+      *out_code = answer_error(call, EXIT_USAGE, "usage", NULL, "%s needs a value: %s", argv[0], f->value);
+    if (n && strcmp(f->name, "--job") == 0)
+      call->job = call->flags[i];
     if (n)
       return n;
   }

@@ -50,6 +50,7 @@ struct call {
   const char *arguments[MAX_ARGUMENTS];
   size_t n_arguments;
   const char *flags[MAX_FLAGS]; /* as in the verb: NULL not given, "" without value */
+  const char *job;              /* --job as it was given, NULL: not */
   enum format format;
   bool checks;           /* --check: say what would change, change nothing */
   const char *site_path; /* -C, $STARLING_CONFIG, ./site.yaml or /etc/starling/site.yaml */
@@ -62,5 +63,12 @@ int cli_main(int argc, const char *const *argv, const char *const *environment);
 
 /* Loads the site file of the call; answers the error itself: false, and the exit code is EXIT_USAGE. */
 MUST_USE bool call_load_config(struct call *call, struct config **out_config);
+
+/* The job of the site file that the call means: --job, or the only one; borrowed from c. Answers the error itself, saying which
+ * there are: false, and the exit code is EXIT_USAGE. */
+MUST_USE bool call_find_job(struct call *call, const struct config *c, const struct site_job_config **out_job);
+
+/* A request for the agent that also says which job is meant, where the call does; `request` is moved. */
+json_t *call_request(const struct call *call, json_t *request);
 
 #endif

@@ -285,9 +285,10 @@ static bool check_classes(struct call *call, const struct contract *contract, co
   return true;
 }
 
-static int compare(struct call *call, struct bout *b, const struct config *c, enum test_set set) {
+static int compare(struct call *call, struct bout *b, const struct config *c, const struct site_job_config *job,
+                   enum test_set set) {
   struct trial *t = &b->trial;
-  enum err e = trial_open(t, c, set);
+  enum err e = trial_open(t, c, job, set);
   if (e == ERR_OK && (t->shadow.n_bytes == 0 || t->half.n_bytes == 0))
     return refuse_without_shadow(call, b);
   b->metric = contract_metric(t->site_job->job.contract);
@@ -311,9 +312,14 @@ int verb_compare(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
+  const struct site_job_config *job;
+  if (!call_find_job(call, c, &job)) {
+    config_free(c);
+    return EXIT_USAGE;
+  }
   struct bout b = {0};
-  int code = check_classes(call, c->jobs[0].job.contract, call->flags[FLAG_BY]) ? compare(call, &b, c, set_of[set])
-                                                                                : EXIT_USAGE;
+  int code = check_classes(call, job->job.contract, call->flags[FLAG_BY]) ? compare(call, &b, c, job, set_of[set])
+                                                                          : EXIT_USAGE;
   for (size_t i = 0; i < N_MODELS; i++)
     metrics_done(&b.metrics[i]);
   trial_close(&b.trial);

@@ -107,9 +107,14 @@ int verb_eval(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
+  const struct site_job_config *job;
+  if (!call_find_job(call, c, &job)) {
+    config_free(c);
+    return EXIT_USAGE;
+  }
   struct trial t;
   struct metrics m = {0};
-  enum err e = trial_open(&t, c, (enum test_set)set);
+  enum err e = trial_open(&t, c, job, (enum test_set)set);
   if (!e)
     e = trial_evaluate_model(&t, &m);
   int code = e ? trial_error(call, &t, e) : answer(call, evaluation_json(&t, &m), view);

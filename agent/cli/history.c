@@ -38,12 +38,12 @@ static enum err read_round(struct store *s, const struct digest *job, struct rou
 
 enum err history_read(const struct config *c, const struct history_query *query, json_t **out_data,
                       char why[MAX_REASON_BYTES]) {
-  struct digest job = config_job_id(c);
   struct store *s;
   enum err e = history_open(c, &s, why);
   if (e)
     return e;
-  e = query->one_round ? read_round(s, &job, query->label, out_data) : read_list(s, &job, query->last, out_data);
+  e = query->one_round ? read_round(s, &query->job, query->label, out_data)
+                       : read_list(s, &query->job, query->last, out_data);
   if (e == ERR_NOT_FOUND)
     round_missing_write(query->label, why);
   else if (e)

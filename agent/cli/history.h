@@ -10,7 +10,8 @@
 MUST_USE enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]);
 
 struct history_query {
-  bool one_round; /* {…, "peers": […]} of `label`; else {"rounds": […]} */
+  struct digest job; /* config_job_id */
+  bool one_round;    /* {…, "peers": […]} of `label`; else {"rounds": […]} */
   struct round_label label;
   size_t last; /* the last so many */
 };

@@ -92,45 +92,47 @@ int verb_config_keys(struct call *call) {
 
 /* ---- check -------------------------------------------------------------------------------------------------------- */
 
-/* Where a value stands, for messages. */
-static const char *origin_of(const struct config *c, const char *path) {
+/* Where a value of a job stands, for messages. */
+static const struct config_value *value_of(const struct config *c, const struct site_job_config *job,
+                                           const char *path) {
   for (size_t i = 0; i < c->n_values; i++)
-    if (strcmp(c->values[i].path, path) == 0)
-      return c->values[i].origin;
-  return c->path;
+    if (c->values[i].job == job && strcmp(c->values[i].option->path, path) == 0)
+      return &c->values[i];
+  return NULL;
 }
 
 /* Data files exist and may be read; what is in them is for the trainer to judge. */
-static enum err check_data_files(const struct config *c, char why[MAX_CONFIG_WHY_BYTES]) {
-  const struct site_job_config *s = &c->jobs[0];
+static enum err check_data_files(const struct config *c, const struct site_job_config *s,
+                                 char why[MAX_CONFIG_WHY_BYTES]) {
   const struct {
     const char *key, *path;
-  } files[] = {{"jobs[].data.train", s->train_path},
-               {"jobs[].data.train_labels", s->train_labels},
-               {"jobs[].data.test", s->test_path},
-               {"jobs[].data.test_labels", s->test_labels},
-               {"jobs[].data.global_test", s->global_test_path},
-               {"jobs[].data.global_test_labels", s->global_test_labels}};
+  } files[] = {{"data.train", s->train_path},
+               {"data.train_labels", s->train_labels},
+               {"data.test", s->test_path},
+               {"data.test_labels", s->test_labels},
+               {"data.global_test", s->global_test_path},
+               {"data.global_test_labels", s->global_test_labels}};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (files[i].path && access(files[i].path, R_OK) != 0) {
       enum err e = err_from_errno(errno);
-      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s: %s: %s; correct the path", origin_of(c, files[i].key), files[i].key,
-               files[i].path, err_sentence(e));
+      const struct config_value *v = value_of(c, s, files[i].key);
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s: %s: %s: %s; correct the path", v ? v->origin : c->path,
+               v ? v->path : files[i].key, files[i].path, err_sentence(e));
       return e;
     }
   return ERR_OK;
 }
 
 /* What the model trained alone will cost, 0 without one; by auto it may end soon. */
-static size_t shadow_bytes(const struct config *c, size_t model) {
-  bool is_wanted = c->jobs[0].shadow == SHADOW_ON || (c->jobs[0].shadow == SHADOW_AUTO && c->n_peers > 0);
+static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model) {
+  bool is_wanted = s->shadow == SHADOW_ON || (s->shadow == SHADOW_AUTO && c->n_peers > 0);
   return is_wanted ? SHADOW_ARRAYS * model : 0;
 }
 
 /* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
-static json_t *shadow_seconds(const struct config *c) {
+static json_t *shadow_seconds(const struct config *c, const struct site_job_config *s) {
   char why[MAX_REASON_BYTES];
-  struct digest job = config_job_id(c);
+  struct digest job = config_job_id(c, &s->job);
   struct store_round last;
   struct store *store;
   size_t n = 0;
@@ -143,28 +145,45 @@ static json_t *shadow_seconds(const struct config *c) {
   return json_number(digest_is_zero(&last.shadow) ? last.train_seconds : last.shadow_seconds);
 }
 
-/* What the job will cost: the models in memory, and the updates of one round. */
-static json_t *forecast(const struct config *c, const struct identity_key *own) {
+/* What the jobs will cost: the models in memory, and the updates of one round. */
+static json_t *forecast_job(const struct config *c, const struct site_job_config *s) {
   enum {
     OWN_MODELS = 9
   }; /* model, gradient, momentum, public copy, its next state; a snapshot and a payload in flight */
-  const struct job_config *job = &c->jobs[0].job;
+  const struct job_config *job = &s->job;
   struct schema *schema;
-  char reason[MAX_REASON_BYTES], key[KEY_TEXT_BYTES];
+  char reason[MAX_REASON_BYTES];
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return NULL; /* config_load has made the same one */
   size_t n_parameters = schema_parameters(schema);
   schema_free(schema);
-  key_text_write(own, key);
   size_t model = codec_bound(CODEC_F32, n_parameters);
-  size_t shadow = shadow_bytes(c, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
+  size_t shadow = shadow_bytes(c, s, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
   size_t disk = (3 + 2 * (size_t)c->keep_last) * model + (shadow > 0 ? 3 * (size_t)c->keep_last * model : 0);
   size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
-  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "site_file", c->path, "key",
-                   key, "job", job->name, "version", (json_int_t)job->version, "model", job->arch, "parameters",
-                   (json_int_t)n_parameters, "peers", (json_int_t)c->n_peers, "follow_max", (json_int_t)c->follow_max,
-                   "memory_bytes", (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round,
-                   "shadow_bytes", (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c) : json_null());
+  return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "job", job->name, "version",
+                   (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",
+                   (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round, "shadow_bytes",
+                   (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c, s) : json_null());
+}
+
+/* The first job's row with what is of the site; where there are several, all of them in `jobs`, too. */
+static json_t *forecast(const struct config *c, const struct identity_key *own) {
+  char key[KEY_TEXT_BYTES];
+  key_text_write(own, key);
+  json_t *rows = json_array();
+  for (size_t i = 0; i < c->n_jobs; i++) {
+    json_t *row = forecast_job(c, &c->jobs[i]);
+    if (row)
+      json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:I}", "site_file", c->path, "key", key, "peers",
+                                            (json_int_t)c->n_peers, "follow_max", (json_int_t)c->follow_max));
+    json_array_append_new(rows, row);
+  }
+  json_t *o = json_copy(json_array_get(rows, 0));
+  if (o)
+    json_object_set(o, "jobs", rows);
+  json_decref(rows);
+  return o;
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {
@@ -173,9 +192,8 @@ static void view_check(const struct call *call, const json_t *data, FILE *out) {
       {"PARAMETERS", "parameters", FORM_COUNT}, {"PEERS", "peers", FORM_COUNT},
       {"AT MOST", "follow_max", FORM_COUNT},    {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
       {"ON DISK", "disk_bytes", FORM_BYTES},    {"EACH WAY A ROUND", "round_bytes", FORM_BYTES}};
-  json_t *rows = json_pack("[O]", data);
-  table_print(columns, sizeof columns / sizeof *columns, rows, call->format == FORMAT_TSV, out);
-  json_decref(rows);
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "jobs"), call->format == FORMAT_TSV,
+              out);
   if (call->format == FORMAT_TSV || json_integer_value(json_object_get(data, "shadow_bytes")) == 0)
     return;
   fputs("of these ", out);
@@ -195,7 +213,9 @@ int verb_config_check(struct call *call) {
   struct identity *identity = NULL;
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
-  enum err e = check_data_files(c, why);
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < c->n_jobs && !e; i++)
+    e = check_data_files(c, &c->jobs[i], why);
   if (!e)
     e = key_open(c, &identity, why);
   int code = e ? answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why)

@@ -130,7 +130,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 
 static int show(struct call *call, const struct config *c) {
   int code;
-  json_t *data = agent_need(call, c, json_pack("{s:s}", "ask", "status"), &code);
+  json_t *data = agent_need(call, c, call_request(call, json_pack("{s:s}", "ask", "status")), &code);
   return data ? answer(call, data, view) : code;
 }
 

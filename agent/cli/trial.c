@@ -106,7 +106,7 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
 
 /* An agent that commits meanwhile takes away what was just found: looked for again then. */
 static enum err read_store(struct trial *t, struct store *store) {
-  struct digest job = config_job_id(t->config);
+  struct digest job = config_job_id(t->config, &t->site_job->job);
   enum err e = ERR_OK;
   for (size_t i = 0; i < LOOKS; i++) {
     if ((e = find_round(t, store, &job)) != ERR_OK)
@@ -153,8 +153,9 @@ static enum err open_data(struct trial *t) {
   return because(t, learner_attach(t->learner, t->data.train, tests), "the data");
 }
 
-enum err trial_open(struct trial *t, const struct config *config, enum test_set set) {
-  *t = (struct trial){.config = config, .site_job = &config->jobs[0], .set = set};
+enum err trial_open(struct trial *t, const struct config *config, const struct site_job_config *site_job,
+                    enum test_set set) {
+  *t = (struct trial){.config = config, .site_job = site_job, .set = set};
   enum err e = open_learner(t);
   if (!e)
     e = open_store(t); /* before the data: without a model nothing need be read */

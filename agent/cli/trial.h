@@ -30,7 +30,8 @@ extern const char *const trial_sets[N_TEST_SETS + 1];
 
 /* Everything but an evaluation. ERR_NOT_FOUND: no committed round; ERR_NOT_CONNECTED: no database; other errors of
  * store, data and learner. Close it also after an error. */
-MUST_USE enum err trial_open(struct trial *t, const struct config *config, enum test_set set);
+MUST_USE enum err trial_open(struct trial *t, const struct config *config, const struct site_job_config *site_job,
+                             enum test_set set);
 void trial_close(struct trial *t);
 
 /* Evaluates one of the three on the set. ERR_NOT_FOUND: there is no such set. */

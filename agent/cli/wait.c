@@ -159,6 +159,7 @@ static enum err read_condition(const char *text, const struct config *c, struct 
 struct waiting {
   struct call *call;
   const struct config *c;
+  struct digest job;
   struct wanted wanted;
   bool has_change;
   json_int_t change;  /* what the last status said: the next one comes when that is over */
@@ -171,7 +172,7 @@ static void look_into_history(struct waiting *w) {
   char why[MAX_REASON_BYTES];
   json_t *data = NULL, *row;
   size_t i;
-  if (history_read(w->c, &(struct history_query){.last = 2}, &data, why))
+  if (history_read(w->c, &(struct history_query){.job = w->job, .last = 2}, &data, why))
     return;
   json_array_foreach(json_object_get(data, "rounds"), i, row) {
     if (strcmp(json_string_value(json_object_get(row, "state")), "committed") == 0)
@@ -192,7 +193,7 @@ static int judge(struct waiting *w, const json_t *status) {
 
 /* One look; EXIT_TIMED_OUT means not yet. The agent answers the second and later ones when something has changed. */
 static int look(struct waiting *w, bool *out_pause) {
-  json_t *status = NULL, *request = json_pack("{s:s}", "ask", "status");
+  json_t *status = NULL, *request = call_request(w->call, json_pack("{s:s}", "ask", "status"));
   if (w->has_change)
     json_object_set_new(request, "unless", json_integer(w->change));
   enum err e = agent_ask(w->call, w->c->state_dir, request, &status, w->why);
@@ -262,7 +263,12 @@ int wait_for(struct call *call, const char *condition, const char *timeout) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
-  struct waiting w = {.call = call, .c = c, .reached = -1};
+  const struct site_job_config *job;
+  if (!call_find_job(call, c, &job)) {
+    config_free(c);
+    return EXIT_USAGE;
+  }
+  struct waiting w = {.call = call, .c = c, .job = config_job_id(c, &job->job), .reached = -1};
   int code = read_condition(condition, c, &w.wanted, why) ? answer_error(call, EXIT_USAGE, "usage", NULL, "%s", why)
                                                           : answer_wait(&w, wait_until(&w, timeout != NULL, timeout_s));
   config_free(c);

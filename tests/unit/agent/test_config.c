@@ -284,6 +284,106 @@ START_TEST(the_job_digest_is_of_values_not_of_bytes) {
 }
 END_TEST
 
+#define TWO_JOBS                                                                                                       \
+  GOOD_SITE "  - job: b.job.yaml\n    data: { train: drift.csv }\n    round: { min_peers: 0, meet_s: 7 }\n"
+
+START_TEST(several_jobs_have_their_own_values) {
+  struct site_folder f =
+      site_folder_new(TWO_JOBS "peers: [ { name: x, key: @1 } ]\n", GOOD_JOB "loss: cross-entropy\n");
+  site_folder_write(&f, "b.job.yaml",
+                    "job: drift\nversion: 3\ntask: regress\nlabel: y\nfeatures: [ a ]\nmodel: dense 1\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_uint_eq(c->n_jobs, 2);
+  ck_assert_str_eq(c->jobs[0].job.name, "inspection");
+  ck_assert_str_eq(c->jobs[1].job.name, "drift");
+  ck_assert(c->jobs[0].min_peers == 1 && c->jobs[0].meet_s == 30); /* nothing of the other's */
+  ck_assert(c->jobs[1].min_peers == 0 && c->jobs[1].meet_s == 7);
+  ck_assert_str_eq(value_of(c, "jobs[inspection].round.meet_s")->origin, "default");
+  ck_assert_ptr_nonnull(strstr(value_of(c, "jobs[drift].round.meet_s")->origin, "site.yaml:8"));
+  ck_assert_str_eq(strrchr(value_of(c, "jobs[inspection].data.train")->text, '/'), "/parts.csv");
+  ck_assert_str_eq(strrchr(value_of(c, "jobs[drift].data.train")->text, '/'), "/drift.csv");
+  ck_assert_str_eq(value_of(c, "job[drift].loss")->origin, "default");
+  ck_assert_ptr_nonnull(strstr(value_of(c, "job[inspection].loss")->origin, "a.job.yaml:7"));
+  ck_assert_str_eq(value_of(c, "swarm")->text, "k3vz-7qd2");
+  struct digest alone = digest_of_job(GOOD_JOB "loss: cross-entropy\n");
+  ck_assert(digest_equal(&c->jobs[0].job.file, &alone));
+  struct digest one = config_job_id(c, &c->jobs[0].job), two = config_job_id(c, &c->jobs[1].job);
+  ck_assert(!digest_equal(&one, &two));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(two_versions_of_a_job_are_told_apart) {
+  struct site_folder f = site_folder_new(TWO_JOBS, GOOD_JOB);
+  site_folder_write(&f, "b.job.yaml", GOOD_JOB "version: 2\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_str_eq(value_of(c, "job[inspection@1].version")->text, "1");
+  ck_assert_str_eq(value_of(c, "job[inspection@2].version")->text, "2");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(an_override_for_one_of_several_jobs_is_refused) {
+  static const char *const environment[] = {"STARLING_DATA_TRAIN=other.csv", NULL};
+  struct site_folder f = site_folder_new(TWO_JOBS, GOOD_JOB);
+  site_folder_write(&f, "b.job.yaml", GOOD_JOB "version: 2\n");
+  struct config *c = NULL;
+  char why[MAX_CONFIG_WHY_BYTES];
+  ck_assert_int_eq(config_load(f.site, environment, &c, why), ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "STARLING_DATA_TRAIN: it would count for one of 2 jobs; write it into "));
+  site_folder_free(&f);
+}
+END_TEST
+
+/* A job file that came over the wire: read by the same rules, with what the site says about another version of it. */
+START_TEST(a_job_is_read_from_its_text) {
+  struct site_folder f = site_folder_new(GOOD_SITE "    round: { meet_s: 5 }\n", GOOD_JOB);
+  struct config *c = load(&f, NULL);
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct site_job_config *job = NULL;
+  const char text[] = GOOD_JOB "version: 2\n";
+  ck_assert_int_eq(config_read_job(c, &c->jobs[0], "mec-03", text, strlen(text), &job, why), ERR_OK);
+  ck_assert_uint_eq(job->job.version, 2);
+  ck_assert_str_eq(job->train_path, c->jobs[0].train_path);
+  ck_assert(job->meet_s == 5 && job->job.n_text == strlen(text));
+  struct digest same = digest_of_job(text);
+  ck_assert(digest_equal(&job->job.file, &same));
+  config_job_free(job);
+  ck_assert_int_eq(config_read_job(c, NULL, "mec-03", text, strlen(text), &job, why), ERR_OK);
+  ck_assert_ptr_null(job->train_path);
+  config_job_free(job);
+
+  static const struct {
+    const char *text, *why;
+    enum err e;
+  } bad[] = {{GOOD_JOB "data: { train: /etc/shadow }\n", "mec-03:7:1: unknown key", ERR_SYNTAX},
+             {GOOD_JOB "count: 1e3\n", "mec-03:7:8: ", ERR_SYNTAX},
+             {"job: x\n", "mec-03", ERR_SYNTAX},
+             {"- 1\n", "mec-03", ERR_SYNTAX},
+             {GOOD_JOB "split: { rule: iid, n: 2 }\n", "jobs[].data.part: is missing", ERR_SYNTAX}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    ck_assert_int_eq(config_read_job(c, &c->jobs[0], "mec-03", bad[i].text, strlen(bad[i].text), &job, why), bad[i].e);
+    ck_assert_msg(strstr(why, bad[i].why) != NULL, "%s", why);
+  }
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(a_site_is_read_without_its_jobs) {
+  struct site_folder f = site_folder_new(GOOD_HEAD "jobs:\n  - job: none.job.yaml\n    data: { train: x }\n", GOOD_JOB);
+  struct config *c = NULL;
+  char why[MAX_CONFIG_WHY_BYTES];
+  ck_assert_int_eq(config_load_site(f.site, NULL, &c, why), ERR_OK);
+  ck_assert(c->n_jobs == 0 && strcmp(c->name, "mec-07") == 0);
+  ck_assert_ptr_nonnull(strstr(c->key_file, "agent.key"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(credentials_have_the_key) {
   struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
   char variable[128], path[128];
@@ -322,5 +422,7 @@ int main(void) {
                    an_interval_above_the_longest_wait_is_warned_about, the_environment_overrides_scalars_of_the_site,
                    a_bom_and_crlf_are_fine, conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
                    what_is_probably_not_meant_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
-                   credentials_have_the_key, the_table_is_consistent);
+                   credentials_have_the_key, several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
+                   an_override_for_one_of_several_jobs_is_refused, a_job_is_read_from_its_text,
+                   a_site_is_read_without_its_jobs, the_table_is_consistent);
 }

@@ -20,7 +20,7 @@ static void write_history(const struct site_folder *f, uint64_t n) {
       .state_dir = config->state_dir, .digest = &digest_blake2b, .keep_last = 2, .random = 1};
   enum err e = store_open(&sc, &s, warning, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
-  struct digest job = config_job_id(config);
+  struct digest job = config_job_id(config, &config->jobs[0].job);
   static const uint8_t bytes[8] = {1, 2, 3};
   for (uint64_t r = 1; r <= n + 1; r++) {
     const struct store_publication p = {.job = job,
