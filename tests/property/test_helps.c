@@ -3,6 +3,7 @@
  * 200 synthetic sites each, fixed seeds. Without a gain "helps" may be said of at most 5 % (10 of 200): an interval of 95 %
  * is above 0 in 2.5 % on average, so 5 is expected and more than 10 has a chance of 1.3 %, which the fixed seeds decide once.
  * With a gain of 5 points it must be seen in at least 90 %. The path is the verb's: outcomes → comparison_make → verdict. */
+#include <check.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -10,9 +11,8 @@
 #include "models/comparison.h"
 #include "models/learner.h"
 #include "tests/unit/models/toy.h"
-#include "tests/unit/suite.h"
 
-enum { SITES = 200, MOST_FALSE = 10, LEAST_SEEN = 180 };
+enum { SITES = 200, MOST_FALSE = 10, LEAST_SEEN = 180, LIMIT_S = 50 };
 
 /* What the two models do with a sample: P(only the first right) and P(only the second right), both right else. */
 struct truth {
@@ -44,13 +44,13 @@ static enum verdict judge_answers(struct rng *rng, const struct truth *truth, si
   return r.verdict;
 }
 
-/* Sites of 50 to 1000 test samples whose models differ on 4 … 30 % of them. */
-static size_t count_helps(uint64_t seed, double gain, size_t n_fixed, enum figure figure, size_t n_sites) {
+/* Sites of n_least … n_most test samples, whose models differ on 4 … 30 % of them. */
+static size_t count_helps(uint64_t seed, double gain, size_t n_least, size_t n_most, enum figure figure) {
   struct rng rng;
   size_t n_helps = 0;
   rng_init(&rng, seed);
-  for (size_t i = 0; i < n_sites; i++) {
-    size_t n = n_fixed ? n_fixed : 50 + (size_t)rng_below(&rng, 951);
+  for (size_t i = 0; i < SITES; i++) {
+    size_t n = n_least + (size_t)rng_below(&rng, n_most - n_least + 1);
     double differ = fmax(0.04 + 0.26 * rng_unit(&rng), gain);
     struct truth truth = {.only_first = (differ - gain) / 2, .only_second = (differ + gain) / 2, .both_wrong = 0.1};
     n_helps += judge_answers(&rng, &truth, n, figure) == VERDICT_HELPS;
@@ -59,7 +59,7 @@ static size_t count_helps(uint64_t seed, double gain, size_t n_fixed, enum figur
 }
 
 START_TEST(equal_models) {
-  size_t n = count_helps(1, 0, 0, FIGURE_ACCURACY, SITES);
+  size_t n = count_helps(1, 0, 50, 1000, FIGURE_ACCURACY);
   printf("equal accuracy, 50 … 1000 samples: \"helps\" %zu of %d\n", n, SITES);
   ck_assert_uint_le(n, MOST_FALSE);
   ck_assert_uint_gt(n, 0); /* a test that never says it is none */
@@ -67,14 +67,14 @@ START_TEST(equal_models) {
 END_TEST
 
 START_TEST(equal_models_by_balanced_accuracy) {
-  size_t n = count_helps(2, 0, 0, FIGURE_BALANCED, SITES);
-  printf("the same by the bootstrap of balanced accuracy: \"helps\" %zu of %d\n", n, SITES);
+  size_t n = count_helps(2, 0, 50, 300, FIGURE_BALANCED);
+  printf("balanced accuracy by the bootstrap, 50 … 300 samples: \"helps\" %zu of %d\n", n, SITES);
   ck_assert_uint_le(n, MOST_FALSE);
 }
 END_TEST
 
 START_TEST(a_gain_of_five_points) {
-  size_t n = count_helps(3, 0.05, 2000, FIGURE_ACCURACY, SITES);
+  size_t n = count_helps(3, 0.05, 2000, 2000, FIGURE_ACCURACY);
   printf("5 points at 2000 samples: \"helps\" %zu of %d\n", n, SITES);
   ck_assert_uint_ge(n, LEAST_SEEN);
 }
@@ -158,6 +158,17 @@ START_TEST(ten_times_the_samples) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("helps", equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points, other_train_seeds,
-                   ten_times_the_samples);
+  static const TTest *const tests[] = {equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points,
+                                       other_train_seeds, ten_times_the_samples};
+  Suite *suite = suite_create("helps");
+  TCase *tcase = tcase_create("helps");
+  tcase_set_timeout(tcase, LIMIT_S);
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    tcase_add_test(tcase, tests[i]);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
 }
