@@ -158,8 +158,8 @@ START_TEST(ten_times_the_samples) {
 END_TEST
 
 int main(void) {
-  static const TTest *const tests[] = {equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points,
-                                       other_train_seeds, ten_times_the_samples};
+  const TTest *const tests[] = {equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points,
+                                other_train_seeds, ten_times_the_samples};
   Suite *suite = suite_create("helps");
   TCase *tcase = tcase_create("helps");
   tcase_set_timeout(tcase, LIMIT_S);
