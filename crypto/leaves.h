@@ -11,12 +11,12 @@
 #include "base/digest.h"
 #include "base/limits.h"
 
-enum { LEAVES_AT_ONCE = 4 };
+enum { LEAVES_AT_ONCE = 4, LEAVES_BYTES = LEAVES_AT_ONCE * CHUNK_BYTES };
 
 /* Whether this CPU can. */
 bool leaves_supported(void);
 
-/* Of LEAVES_AT_ONCE whole chunks that follow each other. Only where supported. */
+/* Of LEAVES_BYTES: whole chunks that follow each other. Only where supported. */
 void leaves_hash(const uint8_t *chunks, struct digest out_leaves[LEAVES_AT_ONCE]);
 
 #endif

@@ -69,12 +69,12 @@ void merkle_root(const struct digest_fn *fn, const void *bytes, size_t n, struct
   struct merkle m;
   merkle_init(&m, fn);
   bool has_lanes = fn == &digest_blake2b && leaves_supported();
-  for (; has_lanes && n >= LEAVES_AT_ONCE * CHUNK_BYTES; n -= LEAVES_AT_ONCE * CHUNK_BYTES) {
+  for (; has_lanes && n >= LEAVES_BYTES; n -= LEAVES_BYTES) {
     struct digest leaves[LEAVES_AT_ONCE];
     leaves_hash(at, leaves);
     for (size_t i = 0; i < LEAVES_AT_ONCE; i++)
       merkle_add_leaf(&m, &leaves[i]);
-    at += LEAVES_AT_ONCE * CHUNK_BYTES;
+    at += LEAVES_BYTES;
   }
   while (n > 0) {
     size_t n_chunk = n < CHUNK_BYTES ? n : CHUNK_BYTES;

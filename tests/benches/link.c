@@ -389,12 +389,12 @@ static double sealed_transfer(const struct pair *p, const uint8_t *payload, doub
 
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
-  int repetitions = argc > 1 ? atoi(argv[1]) : DEFAULT_REPETITIONS;
+  long repetitions = argc > 1 ? strtol(argv[1], NULL, 10) : DEFAULT_REPETITIONS;
   if (random_open() != ERR_OK)
     return 1;
   uint8_t *payload = payload_new();
   struct pair p = pair_new(payload);
-  for (int i = 0; i < repetitions; i++) {
+  for (long i = 0; i < repetitions; i++) {
     double hashed_s;
     alarm(LIMIT_S);
     printf("null %.6f\n", bare_transfer(false, payload));

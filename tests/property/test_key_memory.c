@@ -5,7 +5,6 @@
  * results of scalar multiplications and every output of HMAC, which are the chaining keys, the handshake's keys and the
  * transport keys. The notes are masked, so they are not what is looked for. A control finds the keys that are still in use. */
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -117,11 +116,11 @@ static struct search *search_memory(void) {
   int memory = open("/proc/self/mem", O_RDONLY);
   FILE *maps = fopen("/proc/self/maps", "r");
   ck_assert(memory >= 0 && maps && part != MAP_FAILED);
-  char line[512], rights[8];
-  while (fgets(line, sizeof line, maps)) {
-    uint64_t from, to;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to, rights) == 3 && rights[1] == 'w' &&
-        !lies_in(part, from, to))
+  char line[512];
+  while (fgets(line, sizeof line, maps)) { /* from-to rw-p … */
+    char *end;
+    uint64_t from = strtoull(line, &end, 16), to = strtoull(end + 1, &end, 16);
+    if (end[2] == 'w' && !lies_in(part, from, to))
       search_mapping(s, memory, from, to, part);
   }
   fclose(maps);

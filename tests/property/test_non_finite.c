@@ -94,6 +94,7 @@ static struct trainer_result *run(struct site *s, struct trainer_job *job) {
 
 static void add_link(struct merge_peer *p, enum manifest_kind kind, enum encoding encoding, const void *bytes, size_t n,
                      const struct digest *copy_root) {
+  ck_assert_uint_gt(n, 0);
   p->links = realloc(p->links, (p->n_links + 1) * sizeof *p->links);
   ck_assert_ptr_nonnull(p->links);
   struct link_in *link = &p->links[p->n_links++];
