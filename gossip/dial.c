@@ -26,8 +26,10 @@ static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
 }
 
 void dial_later(struct gossip *g, struct peer *p) {
-  if (is_dialled(p) && !p->slots[SLOT_LIVE].session && !g->is_closing)
-    timer_set(g, p, TIMER_DIAL, back_off_ms(g, p));
+  if (!is_dialled(p) || p->slots[SLOT_LIVE].session || g->is_closing)
+    return;
+  uint64_t banned_ms = peer_is_banned(g, p) ? p->banned_until_ms - node_now(g) : 0, wait_ms = back_off_ms(g, p);
+  timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
 }
 
 /* ---- how ------------------------------------------------------------------------------------------------------------ */

@@ -192,6 +192,7 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
   f->progress_ms = now_ms;
   f->n_repeats = 0;
   f->rate_bytes += chunk->n_data;
+  f->received_bytes += chunk->n_data;
   request_answered(f, fetch, chunk->index, now_ms);
   if (fetch->n_have == fetch->n_chunks)
     *out_complete = fetch;

@@ -53,6 +53,7 @@ struct fetches {
   size_t n_requests;
   size_t window; /* chunks */
   uint64_t next_turn;
+  uint64_t received_bytes;      /* of chunks that were wanted, ever */
   uint64_t progress_ms;         /* of the last chunk, or of the first GET */
   unsigned n_repeats;           /* since then */
   uint64_t rate_ms, rate_bytes; /* beginning of the 10 s in work and what came in them */

@@ -58,6 +58,15 @@ void gate_kick(struct gate_row *row, uint64_t now_ms) {
   row->close_at_ms = now_ms + GATE_KICK_MS;
 }
 
+bool gate_take_frame(struct gate_row *row, uint64_t now_ms) {
+  row->n_frames = row->has_session ? 0 : row->n_frames + 1;
+  if (row->n_frames <= MAX_GATE_FRAMES)
+    return true;
+  if (row->n_frames == MAX_GATE_FRAMES + 1)
+    row->close_at_ms = now_ms;
+  return false;
+}
+
 void gate_remove(struct gate *g, struct gate_row *row) {
   *row = g->rows[--g->n_rows];
 }

@@ -15,7 +15,8 @@
 enum {
   GATE_ADDRESS_BYTES = 64,
   GATE_PATIENCE_MS = 10 * 1000,
-  GATE_KICK_MS = 50, /* so that what was sent before can leave */
+  MAX_GATE_FRAMES = 512, /* that may come without a session; a handshake needs two */
+  GATE_KICK_MS = 50,     /* so that what was sent before can leave */
   MAX_GATE_HALF_OPEN = 2 * MAX_GATE_TOTAL,
   MAX_GATE_ROWS = 2 * MAX_PEERS + MAX_GATE_TOTAL + MAX_GATE_HALF_OPEN,
 };
@@ -24,6 +25,7 @@ struct gate_row {
   int fd;
   uint64_t conn; /* CONN_NONE until it has sent something */
   bool is_admitted, has_session;
+  unsigned n_frames;    /* without a session */
   bool is_over;         /* ended; what it had sent before is still to be read */
   uint64_t close_at_ms; /* UINT64_MAX: not now */
   char address[GATE_ADDRESS_BYTES];
@@ -47,6 +49,9 @@ struct gate_row *gate_find_conn(struct gate *g, uint64_t conn);
 
 void gate_set_session(struct gate_row *row, bool has_session, uint64_t now_ms);
 void gate_kick(struct gate_row *row, uint64_t now_ms);
+
+/* A frame has come; false: it is one too many for a connection without a session, which ends now. */
+bool gate_take_frame(struct gate_row *row, uint64_t now_ms);
 
 /* Rows move: pointers to others become void. */
 void gate_remove(struct gate *g, struct gate_row *row);

@@ -370,11 +370,11 @@ static void bye_write(struct writer *w, const struct message *m) {
 
 static void beat_read(struct cursor *c, struct message *m) {
   m->beat_s = cursor_u8(c);
-  demand(c, m->beat_s != 0);
+  demand(c, m->beat_s >= 1 && m->beat_s <= MAX_BEAT_S);
 }
 
 static void beat_write(struct writer *w, const struct message *m) {
-  MUST(m->beat_s != 0);
+  MUST(m->beat_s >= 1 && m->beat_s <= MAX_BEAT_S);
   writer_u8(w, m->beat_s);
 }
 

@@ -35,6 +35,7 @@ enum message_type {
 enum {
   ROOT_PREFIX_BYTES = 16,
   MAX_SIBLINGS = 16,
+  MAX_BEAT_S = 60,
   CHUNK_HEAD_BYTES = ROOT_PREFIX_BYTES + 4 + 1,
   MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK */
   OFFER_BYTES = 32,
@@ -144,7 +145,7 @@ struct message {
     struct message_schema schema;
     struct message_done done;
     enum err bye;
-    uint8_t beat_s; /* not 0 */
+    uint8_t beat_s; /* 1 … MAX_BEAT_S */
     struct message_ask_job ask_job;
     struct message_job_file job_file;
   };

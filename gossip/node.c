@@ -71,13 +71,34 @@ void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t 
 
 /* ---- what the link tells ----------------------------------------------------------------------------------------------- */
 
-void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason) {
+struct peer *peer_of_conn(struct gossip *g, uint64_t conn) {
   for (size_t i = 0; i < g->n_peers; i++)
-    if (g->peers[i].slots[SLOT_LIVE].session && g->peers[i].slots[SLOT_LIVE].conn == conn) {
-      peer_count(&g->peers[i], reason);
-      return;
-    }
-  strangers_count(&g->strangers, address, reason, node_now(g));
+    if (g->peers[i].slots[SLOT_LIVE].session && g->peers[i].slots[SLOT_LIVE].conn == conn)
+      return &g->peers[i];
+  return NULL;
+}
+
+void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason) {
+  struct peer *p = peer_of_conn(g, conn);
+  if (p)
+    peer_count(p, reason);
+  else
+    strangers_count(&g->strangers, address, reason, node_now(g));
+}
+
+/* BYE leaves before the connection ends. */
+static void say_bye(struct gossip *g, struct peer *p, enum err reason) {
+  struct message m = {.type = MESSAGE_BYE, .bye = reason == ERR_OK ? ERR_STOPPED : reason};
+  send_message(g, p, &m);
+  send_flush(g, p);
+}
+
+/* It sends more than a peer may. */
+static void ban(struct gossip *g, struct peer *p) {
+  say_bye(g, p, ERR_BACKLOG);
+  p->banned_until_ms = node_now(g) + FLOOD_BAN_MS;
+  peer_explain(g, p, ERR_BACKLOG, "it floods us with messages: no session for %d s", FLOOD_BAN_MS / 1000);
+  session_end(g, p, ERR_BACKLOG);
 }
 
 static void on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
@@ -85,6 +106,12 @@ static void on_frame(void *context, uint64_t conn, const char *address, uint8_t 
   struct frame_head head;
   g->received_bytes += n;
   enum err e = frame_head_read(frame, n, &head);
+  struct peer *payer = peer_of_conn(g, conn);
+  uint64_t cost = allowance_cost(e == ERR_OK ? head.type : 0, n);
+  if (payer && !allowance_spend(&payer->allowance, cost, node_now(g))) {
+    ban(g, payer);
+    return;
+  }
   if (e != ERR_OK) {
     frame_blame(g, conn, address, e);
     return;
@@ -168,6 +195,7 @@ static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_
   for (size_t t = 0; t < N_TIMERS; t++)
     p->timers[t] = TIMER_OFF;
   fetches_init(&p->fetches, &g->budget);
+  allowance_init(&p->allowance, node_now(g));
   send_forget(p);
   dial_later(g, p);
   enum err e = identity_key_x25519(&config->key, p->x25519);
@@ -239,13 +267,6 @@ void node_free(struct gossip *g) {
   notes_done(&g->notes);
   free(g->peers);
   free(g);
-}
-
-/* BYE leaves before the connection ends. */
-static void say_bye(struct gossip *g, struct peer *p, enum err reason) {
-  struct message m = {.type = MESSAGE_BYE, .bye = reason == ERR_OK ? ERR_STOPPED : reason};
-  send_message(g, p, &m);
-  send_flush(g, p);
 }
 
 void gossip_close(struct gossip *g, enum err reason) {

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "crypto/session.h"
+#include "gossip/allowance.h"
 #include "gossip/fetch.h"
 #include "gossip/handshake.h"
 #include "gossip/link.h"
@@ -36,8 +37,9 @@ enum {
   AWAY_MS = 500,          /* a timer so late means that this process stood still and has not read what has come … */
   AWAY_GRACE_MS = 1000,   /* … which it does first */
   STATE_EVERY_MS = 5000,
-  SETTLED_MS = 5000, /* a session that lasted so long ends the back-off */
-  FLUSH_MIN_MS = 1,  /* a full connection is tried again, less and less often */
+  FLOOD_BAN_MS = 60 * 1000, /* no session for a peer that floods (allowance.h) */
+  SETTLED_MS = 5000,        /* a session that lasted so long ends the back-off */
+  FLUSH_MIN_MS = 1,         /* a full connection is tried again, less and less often */
   FLUSH_MAX_MS = 16,
   PENDING_KEEP_MS = DIAL_PATIENCE_MS, /* an answered handshake whose initiator does not prove its key */
   MAX_BAD_SEALS = 3,
@@ -107,7 +109,9 @@ struct peer {
   size_t n_named_jobs;                         /* … as long as the session is up */
   unsigned n_hellos, n_own_hellos;             /* of the live session */
 
-  uint8_t beat_s; /* as the peer announced it in this session; 0: not yet */
+  struct allowance allowance;
+  uint64_t banned_until_ms; /* 0: it is not */
+  uint8_t beat_s;           /* as the peer announced it in this session; 0: not yet */
   bool is_beat_due;
   bool is_state_due[MAX_JOBS_IN_HELLO];
   struct outbox outbox;
@@ -151,6 +155,10 @@ static inline uint64_t node_now(const struct gossip *g) {
   return g->config.now_ms(g->config.now_context);
 }
 
+static inline bool peer_is_banned(const struct gossip *g, const struct peer *p) {
+  return node_now(g) < p->banned_until_ms;
+}
+
 static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
   return (size_t)(p - g->peers);
 }
@@ -162,6 +170,9 @@ void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms);
 void timer_clear(struct peer *p, enum timer t);
 
 void peer_count(struct peer *p, enum err reason);
+
+/* Whose live session uses the connection; NULL: nobody's. */
+struct peer *peer_of_conn(struct gossip *g, uint64_t conn);
 
 /* Counts against the peer whose live session uses the connection, else against the address. */
 void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason);

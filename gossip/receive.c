@@ -197,7 +197,10 @@ static void on_get(struct gossip *g, struct peer *p, const struct message *m) {
 
 static void on_chunk(struct gossip *g, struct peer *p, const struct message *m) {
   struct fetch *complete = NULL;
+  uint64_t before = p->fetches.received_bytes;
   enum err e = m->chunk.n_siblings == 0 ? fetch_chunk(&p->fetches, &m->chunk, node_now(g), &complete) : ERR_MESSAGE;
+  if (p->fetches.received_bytes > before)
+    allowance_return(&p->allowance, allowance_cost(MESSAGE_CHUNK, CHUNK_HEAD_BYTES + m->chunk.n_data));
   if (e != ERR_OK)
     peer_count(p, e);
   if (!complete)

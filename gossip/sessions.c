@@ -438,7 +438,9 @@ void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address
   if (e == ERR_OK)
     e = handshake_1_read(own, frame, &noise, &offer);
   struct peer *p = e == ERR_OK ? peer_of_static(g, noise_peer_static(noise)) : NULL;
-  if (p)
+  if (p && peer_is_banned(g, p))
+    peer_count(p, ERR_BACKLOG);
+  else if (p)
     handshake_answer(g, p, conn, noise, &offer);
   else
     handshake_refuse(g, address, e == ERR_OK ? ERR_UNKNOWN_KEY : e);

@@ -445,6 +445,8 @@ static void receive_accepted(struct zmq_link *l, struct port *port, zmq_msg_t *p
   }
   row->conn = conn;
   row->is_admitted = true;
+  if (!gate_take_frame(row, now(l)))
+    return;
   char address[GATE_ADDRESS_BYTES];
   memcpy(address, row->address, sizeof address); /* rows move while the frame is handled */
   l->sink.on_frame(l->sink.context, conn, address, zmq_msg_data(&parts[1]), zmq_msg_size(&parts[1]));

@@ -101,6 +101,18 @@ def wait_for(condition, timeout, what, every=0.02):
         time.sleep(every)
 
 
+def round_rate(site, seconds):
+    """Rounds a second, from the end of one to the end of another."""
+    def at_end():
+        now = site.job()["round"]
+        wait_for(lambda: site.job()["round"] > now, 30, "a round ends", every=0.005)
+        return time.monotonic(), site.job()["round"]
+    begin, first = at_end()
+    time.sleep(seconds)
+    end, last = at_end()
+    return (last - first) / (end - begin)
+
+
 # ---- one site ----
 
 class Answer:

@@ -11,17 +11,18 @@ import random
 import resource
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import threading
 import time
 import unittest
 
-from agents import Swarm, die_with_parent, main, options, wait_for
+from agents import Swarm, die_with_parent, main, options, round_rate, wait_for
 
 # Types of messages (gossip/PROTOCOL.md), and the pipe's own.
-SIGN = 1
-HELLO, STATE, ASK, MANIFEST, NOT_YET, REFUSED, GET, CHUNK, SCHEMA, DONE, BYE = range(16, 27)
+SIGN, FLOOD, FLOODED = 1, 2, 3
+HELLO, STATE, ASK, MANIFEST, NOT_YET, REFUSED, GET, CHUNK, SCHEMA, DONE, BYE, BEAT = range(16, 28)
 NO_TYPE = 99
 NONE, DIFFERENCE, FULL, SUM = range(4)
 U64_MAX = 2**64 - 1
@@ -68,7 +69,7 @@ class Liar:
 
     def __init__(self, site, victim, epoch):
         self.epoch, self.origin = epoch, key_bytes(site.key)
-        self.payloads, self.heard = {}, []
+        self.payloads, self.heard, self.flooded = {}, [], []
         self.process = subprocess.Popen([told_peer_program(), site.folder / "agent.key", "test", victim.key,
                                          victim.address, str(epoch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=die_with_parent)
@@ -94,6 +95,8 @@ class Liar:
             self.heard = [*self.heard[-100:], (kind, body)]
             if kind == GET:
                 self.serve(body)
+            elif kind == FLOODED:
+                self.flooded.append(struct.unpack("<I", body)[0])
 
     def serve(self, body):
         root, (first, count) = body[32:64], struct.unpack("<II", body[72:80])
@@ -111,13 +114,27 @@ class Liar:
             return False
 
     def hello(self, sequence=0, round=0, proof=None):
+        return self.send(HELLO, self.hello_body(sequence, round, proof))
+
+    def hello_body(self, sequence=0, round=0, proof=None):
         words = struct.pack("<QIQQ", round, 0, self.epoch, sequence) + bytes(32) + (b"\1" + proof if proof else b"\0")
-        return self.send(HELLO, b"\1" + self.job + self.file + self.schema + self.contract + words)
+        return b"\1" + self.job + self.file + self.schema + self.contract + words
 
     def state(self, round=0, sequence=0):
+        return self.send(STATE, self.state_body(round, sequence))
+
+    def state_body(self, round=0, sequence=0):
         follows, idle, degree = 1, 2, 1
-        return self.send(STATE, self.job + struct.pack("<BBHQIQIQQ", follows, idle, degree, round, 0, round, 0,
-                                                       self.epoch, sequence) + bytes(32) + struct.pack("<III", 0, 0, 0))
+        return (self.job + struct.pack("<BBHQIQIQQ", follows, idle, degree, round, 0, round, 0, self.epoch, sequence) +
+                bytes(32) + struct.pack("<III", 0, 0, 0))
+
+    def is_patient(self):
+        """It need not say anything for 100 s."""
+        return self.send(BEAT, bytes([25]))
+
+    def flood(self, seconds, kind, body):
+        """As fast as the connection takes it; the number of messages appears in `flooded`."""
+        return self.send(FLOOD, bytes([seconds, kind]) + body)
 
     def manifest(self, **lies):
         """The signed part of a manifest."""
@@ -136,9 +153,10 @@ class Liar:
 
 
 class Hostile(unittest.TestCase):
-    def swarm(self):
-        """a and b learn together; a also knows x, which the test speaks for."""
-        return Swarm("abx", [("a", "b"), ("a", "x")], rows=60, test_rows=60,
+    def swarm(self, liars="x"):
+        """a and b learn together; a also knows the liars, which the test speaks for."""
+        return Swarm(["a", "b", *liars], [("a", "b"), *(("a", name) for name in liars)], rows=60,
+                     sites={"a": {"follow_max": 64}}, test_rows=60,
                      site={"round": {"deadline_min_s": 0.2, "deadline_max_s": DEADLINE_S, "meet_s": 1}})
 
     def goes_on(self, site, n=2):
@@ -159,9 +177,9 @@ class Lies(Hostile):
         if not told_peer_program().exists():
             self.skipTest("told_peer is not built")
 
-    def liar(self, swarm):
+    def liar(self, swarm, name="x"):
         Lies.epoch += 1
-        liar = Liar(swarm["x"], swarm["a"], self.epoch)
+        liar = Liar(swarm[name], swarm["a"], self.epoch)
         liar.hello()
         liar.state()
         return liar
@@ -225,30 +243,34 @@ class Lies(Hostile):
             self.goes_on(a)
 
     def test_floods(self):
+        """Contents that change, as fast as a pipe takes them, each by a peer of its own; some are sent away for it."""
         seconds = 0.2 if options.small else 0.5
-        with self.swarm() as swarm:
+        text = struct.pack("<H", 16384) + b"A" * 16384
+        floods = [
+            lambda x, i: x.send(GET, x.job + os.urandom(32) + struct.pack("<QII", 2**32, i % 65536, 1)),
+            lambda x, i: x.send(GET, x.job + bytes(32) + struct.pack("<QII", U64_MAX, 2**32 - 1, 1)),
+            lambda x, i: x.send(ASK, x.job + struct.pack("<BQB", DIFFERENCE, 1 + i, 8)),
+            lambda x, i: x.send(ASK, x.job + struct.pack("<BQB", FULL, 0, 1)),
+            lambda x, i: x.state(sequence=i),
+            lambda x, i: x.send(CHUNK, os.urandom(16) + bytes(5) + bytes(CHUNK_BYTES)),
+            lambda x, i: x.send(SCHEMA, x.job + text + text),
+            lambda x, i: x.hello(),
+            lambda x, i: x.send(DONE, x.job + struct.pack("<QB", U64_MAX - i, i % 256)),
+            lambda x, i: x.send(SIGN, x.manifest(sequence=1 + i, root=os.urandom(32))),
+            lambda x, i: x.send(BEAT, bytes([1 + i % 60])),
+            lambda x, i: x.send(HELLO + i % 12, os.urandom(i % 300)),
+        ]
+        names = [f"x{i}" for i in range(len(floods))]
+        with self.swarm(names) as swarm:
             a = swarm.start("ab")["a"]
             a.wait_answers()
-            with self.liar(swarm) as liar:
-                text = struct.pack("<H", 16384) + b"A" * 16384
-                floods = {
-                    "GET": lambda i: liar.send(GET, liar.job + os.urandom(32) + struct.pack("<QII", 2**32, i % 65536, 1)),
-                    "GET beyond": lambda i: liar.send(GET, liar.job + bytes(32) + struct.pack("<QII", U64_MAX, 2**32 - 1, 1)),
-                    "ASK": lambda i: liar.send(ASK, liar.job + struct.pack("<BQB", DIFFERENCE, 1 + i, 8)),
-                    "ASK full": lambda i: liar.send(ASK, liar.job + struct.pack("<BQB", FULL, 0, 1)),
-                    "STATE": lambda i: liar.state(sequence=i),
-                    "CHUNK": lambda i: liar.send(CHUNK, os.urandom(16) + bytes(5) + bytes(CHUNK_BYTES)),
-                    "SCHEMA": lambda i: liar.send(SCHEMA, liar.job + text + text),
-                    "HELLO": lambda i: liar.hello(),
-                    "DONE": lambda i: liar.send(DONE, liar.job + struct.pack("<QB", U64_MAX - i, i % 256)),
-                    "MANIFEST": lambda i: liar.send(SIGN, liar.manifest(sequence=1 + i, root=os.urandom(32))),
-                    "garbage": lambda i: liar.send(HELLO + i % 11, os.urandom(i % 300)),
-                }
-                for flood in floods.values():
+            for name, flood in zip(names, floods):
+                with self.liar(swarm, name) as liar:
                     end, i = time.monotonic() + seconds, 0
-                    while time.monotonic() < end and flood(i):
+                    while time.monotonic() < end and flood(liar, i):
                         i += 1
-                self.goes_on(a, 3)
+                    self.assertGreater(i, 100)
+            self.goes_on(a, 3)
 
     def test_never_answers(self):
         with self.swarm() as swarm:
@@ -260,6 +282,60 @@ class Lies(Hostile):
                 a.wait_peer("x", {"slow"}, 30)
                 liar.process.send_signal(signal.SIGSTOP)  # nor reads any more
                 self.goes_on(a, 3)
+
+
+# What an enrolled peer can say at full speed, from dear to cheap.
+FLOODS = {
+    "state": lambda x: (STATE, x.state_body()),
+    "get": lambda x: (GET, x.job + bytes([5] * 32) + struct.pack("<QII", 2**32, 5, 1)),
+    "chunk": lambda x: (CHUNK, bytes([6] * 16) + bytes(5) + bytes(CHUNK_BYTES)),
+    "manifest": lambda x: (MANIFEST, x.manifest() + bytes(64)),
+    "ask": lambda x: (ASK, x.job + struct.pack("<BQB", DIFFERENCE, 1, 8)),
+    "ask-full": lambda x: (ASK, x.job + struct.pack("<BQB", FULL, 0, 1)),
+    "schema": lambda x: (SCHEMA, x.job + (struct.pack("<H", 16384) + b"A" * 16384) * 2),
+    "hello": lambda x: (HELLO, x.hello_body()),
+    "done": lambda x: (DONE, x.job + struct.pack("<QB", 1, 0)),
+    "garbage": lambda x: (HELLO, b"\xff" * 300),
+}
+MIN_RATE = 0.8
+
+
+class FullSpeed(Hostile):
+    def setUp(self):
+        if not told_peer_program().exists():
+            self.skipTest("told_peer is not built")
+
+    def test_full_speed(self):
+        """Each kind of flood by a peer of its own, which is sent away for it; the rounds of the others keep their rate. The rate
+        during a flood is compared with those before and after; the median of all decides, so that noise does not."""
+        names = list(FLOODS) if options.long else list(FLOODS)[:1 if options.small else 4]
+        seconds = 0.5 if options.small else 2.5
+        with Swarm(["a", "b", *names], [("a", "b"), *(("a", name) for name in names)], rows=200, test_rows=60,
+                   job={"model": "dense 64, relu, dense classes", "train": {"epochs": None, "steps": 4000}},
+                   site={"round": {"deadline_min_s": 0.2, "deadline_max_s": DEADLINE_S, "meet_s": 1}}) as swarm, \
+                contextlib.ExitStack() as liars:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            liar = {}
+            for epoch, name in enumerate(names, 1):
+                liar[name] = x = liars.enter_context(Liar(swarm[name], a, epoch))
+                x.hello(), x.state(), x.is_patient()
+            for name in names:
+                a.wait_peer(name, {"slow"}, 30)  # until then they are waited for, which is another matter
+            ratios, calm = {}, round_rate(a, seconds)
+            for name in names:
+                liar[name].flood(4, *FLOODS[name](liar[name]))
+                during = round_rate(a, seconds)
+                wait_for(lambda: liar[name].flooded, 20, f"{name} has ended")
+                after = round_rate(a, seconds)
+                ratios[name], calm = during / ((calm + after) / 2), after
+                if not options.small:
+                    self.assertEqual(a.state_of(name), "backlog")
+                    self.assertGreater(a.peers()[name]["refused"]["backlog"], 0)
+            print("[rate " + ", ".join(f"{name} {r:.2f}" for name, r in ratios.items()) + f", {rss_mib(a)} MiB]", end=" ")
+            if not options.small:  # a sanitiser's flood is none
+                self.assertGreaterEqual(statistics.median(ratios.values()), MIN_RATE)
+                self.assertLess(rss_mib(a), MAX_RSS_MIB)
 
 
 class Strangers(Hostile):

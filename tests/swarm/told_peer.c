@@ -2,8 +2,9 @@
  *
  * It makes one session with an agent and is a pipe from then on. In both directions, what passes is a type (u8), a length
  * (u32, little-endian) and as many bytes: messages of the protocol (gossip/PROTOCOL.md), sealed and opened here but never
- * checked. Two types are not of the protocol: 0 is bytes for the connection, in no session; 1 is the part of a manifest
- * that is signed, to be signed and sent. It ends with its input (0) or with its session (1). */
+ * checked. Three types are not of the protocol: 0 is bytes for the connection, in no session; 1 is the part of a manifest
+ * that is signed, to be signed and sent; 2 is seconds (u8), a type and a message, to be sent as fast as the connection takes
+ * it for so long, during which nothing is read; 3 answers that with the number sent (u32). It ends with its input (0) or with its session (1). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,15 @@
 #include "crypto/session.h"
 #include "gossip/handshake.h"
 
-enum { TYPE_RAW = 0, TYPE_SIGN = 1, OWN_INDEX = 7, PATIENCE_MS = 10000, PIPE_HEAD_BYTES = 5 };
+enum {
+  TYPE_RAW = 0,
+  TYPE_SIGN = 1,
+  TYPE_FLOOD = 2,
+  TYPE_FLOODED = 3,
+  OWN_INDEX = 7,
+  PATIENCE_MS = 10000,
+  PIPE_HEAD_BYTES = 5
+};
 
 static uint64_t now_ms(void) {
   struct timespec t;
@@ -64,6 +73,23 @@ static struct session *meet(void *socket, const struct identity *id, const struc
   return session;
 }
 
+/* Sends one message as often as it can. */
+static void flood(void *socket, struct session *session, const uint8_t *told, size_t n_told) {
+  static uint8_t frame[MAX_FRAME_BYTES];
+  MUST(n_told >= 2);
+  size_t n = n_told - 2;
+  uint32_t count = 0;
+  const int stuck_ms = 1000;
+  zmq_setsockopt(socket, ZMQ_SNDTIMEO, &stuck_ms, sizeof stuck_ms);
+  for (uint64_t end_ms = now_ms() + 1000 * (uint64_t)told[0]; now_ms() < end_ms; count++) {
+    memcpy(frame + FRAME_HEAD_BYTES, told + 2, n);
+    if (session_seal(session, now_ms(), told[1], frame, n) != ERR_OK || zmq_send(socket, frame, frame_bytes(n), 0) < 0)
+      break;
+  }
+  uint8_t answer[4] = {(uint8_t)count, (uint8_t)(count >> 8), (uint8_t)(count >> 16), (uint8_t)(count >> 24)};
+  tell(TYPE_FLOODED, answer, sizeof answer);
+}
+
 /* One thing that it is told; false at the end of the input. */
 static bool pass_out(void *socket, struct session *session, const struct identity *id) {
   static uint8_t frame[MAX_FRAME_BYTES];
@@ -77,6 +103,12 @@ static bool pass_out(void *socket, struct session *session, const struct identit
   uint8_t type = pipe_head[0];
   if (type == TYPE_RAW) {
     zmq_send(socket, plain, n, 0);
+    return true;
+  }
+  if (type == TYPE_FLOOD) {
+    static uint8_t told[MAX_FRAME_PLAIN_BYTES];
+    memcpy(told, plain, n);
+    flood(socket, session, told, n);
     return true;
   }
   if (type == TYPE_SIGN) {

@@ -107,8 +107,21 @@ START_TEST(a_connection_is_found_by_what_is_known_of_it) {
 }
 END_TEST
 
+START_TEST(few_frames_come_without_a_session) {
+  struct gate g = {0};
+  struct gate_row *row = gate_add(&g, 1, "10.0.0.1", 100);
+  for (int i = 0; i < MAX_GATE_FRAMES; i++)
+    ck_assert(gate_take_frame(row, 100));
+  ck_assert(!gate_take_frame(row, 100));
+  ck_assert_uint_eq(gate_due_ms(&g), 100);
+  gate_set_session(row, true, 100);
+  for (int i = 0; i < 10 * MAX_GATE_FRAMES; i++)
+    ck_assert(gate_take_frame(row, 100));
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("gate", an_address_has_eight_without_a_session, all_addresses_have_32_together,
-                   sessions_do_not_count, nobody_is_admitted_who_was_not_accepted, half_open_connections_are_bounded,
-                   patience_ends_once, a_connection_is_found_by_what_is_known_of_it);
+  return SUITE_RUN("gate", few_frames_come_without_a_session, an_address_has_eight_without_a_session,
+                   all_addresses_have_32_together, sessions_do_not_count, nobody_is_admitted_who_was_not_accepted,
+                   half_open_connections_are_bounded, patience_ends_once, a_connection_is_found_by_what_is_known_of_it);
 }

@@ -274,6 +274,8 @@ static const struct {
     {"schema", 34, 0x1b},                /* a control byte */
     {"schema", 34, 0x7f},                /* another one */
     {"bye", 0, 0},                       /* no reason */
+    {"beat", 0, 0},                      /* no pace */
+    {"beat", 0, MAX_BEAT_S + 1},
 };
 
 START_TEST(values_without_meaning_are_refused) {

@@ -696,6 +696,35 @@ START_TEST(who_stops_says_bye) {
 }
 END_TEST
 
+/* 100 messages a millisecond. */
+static void flood(struct world *w, struct agent *from, uint64_t ms) {
+  for (uint64_t end_ms = w->now_ms + ms; w->now_ms < end_ms; world_run(w, 1))
+    for (int i = 0; i < 100; i++)
+      gossip_done(from->node, 0, 0, 1, ERR_OK);
+}
+
+START_TEST(who_floods_has_no_session_for_a_minute) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  only_called_by(a, b);
+  world_start(w);
+  world_run(w, 1000);
+  flood(w, b, 100);
+  assert_up(a, b);
+  world_run(w, 2000);
+  flood(w, b, 1000);
+  ck_assert_uint_eq(heard_by(b, a)->n_down, 1);
+  ck_assert_int_eq(heard_by(a, b)->down, ERR_BACKLOG);
+  assert_reason(a, b, ERR_BACKLOG, "floods");
+  world_run(w, FLOOD_BAN_MS - 1500);
+  ck_assert(!info_of(a, b).has_session);
+  ck_assert_uint_gt(dropped(a, b, ERR_BACKLOG), 1); /* it knocks */
+  world_run(w, 20000);
+  assert_up(a, b);
+  world_free(w);
+}
+END_TEST
+
 START_TEST(who_is_kicked_learns_why_and_may_return) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
@@ -754,6 +783,7 @@ int main(void) {
                    silence_is_noticed_within_4_s, a_peer_without_beats_may_be_silent_for_15_s,
                    while_a_payload_comes_a_chunk_may_take_4_s_more, a_metered_site_sets_the_pace_for_both,
                    a_healed_black_hole_is_used_within_2_s, who_stood_still_hears_what_has_come_first,
-                   a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_is_kicked_learns_why_and_may_return,
-                   a_raised_boot_epoch_renews_the_sessions, state_is_repeated_and_sent_at_a_change);
+                   a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_floods_has_no_session_for_a_minute,
+                   who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
+                   state_is_repeated_and_sent_at_a_change);
 }

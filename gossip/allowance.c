@@ -1,0 +1,39 @@
+#include "gossip/allowance.h"
+
+#include "gossip/message.h"
+
+enum { TOKEN = 1000, UNIT_BYTES = 512, ASK_UNITS = 8, MANIFEST_UNITS = 16 };
+static const uint64_t full = (uint64_t)ALLOWANCE_BURST * TOKEN;
+
+void allowance_init(struct allowance *a, uint64_t now_ms) {
+  *a = (struct allowance){.tokens = full, .filled_ms = now_ms, .empty_since_ms = UINT64_MAX};
+}
+
+uint64_t allowance_cost(uint8_t type, size_t n_plain) {
+  uint64_t work = type == MESSAGE_ASK ? ASK_UNITS : type == MESSAGE_MANIFEST ? MANIFEST_UNITS : 0;
+  return 1 + work + n_plain / UNIT_BYTES;
+}
+
+static void add(struct allowance *a, uint64_t tokens) {
+  a->tokens = tokens < full - a->tokens ? a->tokens + tokens : full;
+  if (a->tokens >= full / 2)
+    a->empty_since_ms = UINT64_MAX;
+}
+
+bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms) {
+  uint64_t passed_ms = now_ms - a->filled_ms;
+  a->filled_ms = now_ms;
+  add(a, passed_ms > full / ALLOWANCE_UNITS_S ? full : passed_ms * ALLOWANCE_UNITS_S);
+  if (a->tokens >= units * TOKEN) {
+    a->tokens -= units * TOKEN;
+    return true;
+  }
+  a->tokens = 0;
+  if (a->empty_since_ms == UINT64_MAX)
+    a->empty_since_ms = now_ms;
+  return now_ms - a->empty_since_ms < ALLOWANCE_PATIENCE_MS;
+}
+
+void allowance_return(struct allowance *a, uint64_t units) {
+  add(a, units * TOKEN);
+}

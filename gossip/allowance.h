@@ -1,0 +1,31 @@
+/* What a peer may make us do: a bucket of units that fills with time and is emptied by its frames. A frame costs one unit
+ * and one more for each 512 bytes, an ASK 8 and a MANIFEST 16 more (a signature is checked); chunks that were asked for
+ * cost nothing. An honest peer with thousand rounds a second stays below it. Emptying the bucket is no crime, who keeps
+ * it empty for a quarter of a second floods. Pure; the loop thread. */
+#ifndef GOSSIP_ALLOWANCE_H
+#define GOSSIP_ALLOWANCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ALLOWANCE_UNITS_S = 30000, ALLOWANCE_BURST = ALLOWANCE_UNITS_S, ALLOWANCE_PATIENCE_MS = 100 };
+
+struct allowance {
+  uint64_t tokens; /* thousandths of a unit */
+  uint64_t filled_ms;
+  uint64_t empty_since_ms; /* UINT64_MAX: it is not */
+};
+
+void allowance_init(struct allowance *a, uint64_t now_ms);
+
+/* Units of a frame by its type and the length of its plaintext. */
+uint64_t allowance_cost(uint8_t type, size_t n_plain);
+
+/* Takes what is there; false: the peer floods. */
+bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms);
+
+/* The frame was wanted. */
+void allowance_return(struct allowance *a, uint64_t units);
+
+#endif
