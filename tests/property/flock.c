@@ -79,6 +79,7 @@ static void agent_init(struct flock *f, size_t number, struct identity *identity
   *a = (struct flock_agent){.flock = f,
                             .number = number,
                             .identity = identity,
+                            .loading_ms = 5,
                             .training_ms = 1000,
                             .writing_ms = 20,
                             .samples = 100,

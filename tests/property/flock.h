@@ -83,7 +83,7 @@ struct flock_agent {
   struct round_config config;
   size_t n_peers, peers[FLOCK_MAX];
   bool dials[FLOCK_MAX]; /* by agent */
-  uint64_t training_ms, writing_ms;
+  uint64_t loading_ms, training_ms, writing_ms;
   uint64_t step_ms; /* if not 0: a training takes that by its steps */
   uint32_t samples;
 

@@ -216,7 +216,7 @@ static void port_cancel(void *context, size_t peer) {
 static void port_train(void *context, struct trainer_job *job) {
   struct flock_agent *a = context;
   uint64_t now = a->flock->now_ms, start = a->trainer_free_ms > now ? a->trainer_free_ms : now;
-  uint64_t takes = 5;
+  uint64_t takes = job->kind == JOB_LOAD ? a->loading_ms : 5;
   if (job->kind == JOB_TRAIN) {
     a->n_trainings++;
     a->last_rate_scale = job->rate_scale;

@@ -352,6 +352,45 @@ START_TEST(a_lone_peer_has_to_show_the_round_that_it_claims) {
 }
 END_TEST
 
+/* What it shows is followed, not what it says beside it. */
+START_TEST(a_jump_goes_to_the_round_that_was_shown) {
+  struct flock *f = forever(3);
+  flock_forget(f, 2, 0);
+  flock_forget(f, 0, 2);
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 5, 60000));
+  flock_kill(f, 0);
+  ck_assert(flock_until_round(f, 1, 45, 100000));
+  f->agents[1].lie = claim_far;
+  flock_start(f, 0);
+  flock_run(f, 5000);
+  ck_assert_uint_eq(f->agents[0].n_jumps, 1);
+  ck_assert_uint_ge(flock_committed(f, 0).round, 45);
+  ck_assert_uint_le(flock_committed(f, 0).round, 52);
+  flock_free(f);
+}
+END_TEST
+
+static void stop_following(struct wire_state *state) {
+  state->follows = false;
+}
+
+START_TEST(who_does_not_follow_us_is_neither_awaited_nor_merged) {
+  struct flock *f = forever(3);
+  flock_start_all(f);
+  ck_assert(flock_until_round(f, 0, 5, 60000));
+  f->agents[2].lie = stop_following;
+  f->agents[2].training_ms = 3000;
+  flock_run(f, 3000);
+  uint64_t start_ms = f->now_ms;
+  size_t told = f->agents[0].n_story;
+  ck_assert(flock_until_round(f, 0, flock_committed(f, 0).round + 20, 60000));
+  ck_assert_uint_le(f->now_ms - start_ms, 20 * (TRAIN_MS + 60));
+  ck_assert_uint_eq(flock_count_reason(f, 0, told, 2, ERR_NOT_FOLLOWING), f->agents[0].n_story - told);
+  flock_free(f);
+}
+END_TEST
+
 /* ---- 7: the end ---- */
 
 START_TEST(different_counts_at_two_sites) {
@@ -857,6 +896,27 @@ START_TEST(a_joiner_does_not_wait_for_a_copy_that_trickles) {
 }
 END_TEST
 
+static bool say_nothing_of_updates(struct flock *f, size_t from, size_t to, uint8_t type) {
+  return from == f->n_agents - 1 && to == 0 && type == MESSAGE_MANIFEST;
+}
+
+/* Nor for one that claims a round and never answers the question for its copy. */
+START_TEST(a_joiner_does_not_wait_for_a_peer_that_shows_nothing) {
+  struct flock *f = counted(3, 0);
+  flock_start(f, 1);
+  flock_start(f, 2);
+  ck_assert(flock_until_round(f, 1, 10, 90000));
+  f->lose = say_nothing_of_updates;
+  flock_start(f, 0);
+  uint64_t start_ms = f->now_ms;
+  ck_assert(flock_until_round(f, 0, 10, 60000));
+  ck_assert_uint_le(f->now_ms - start_ms, 2 * ANSWER_MS + 500);
+  ck_assert_int_eq(flock_told(f, 0, 0)->outcome, ROUND_ADOPTED);
+  ck_assert_uint_eq(flock_told(f, 0, 0)->n_merged, 1);
+  flock_free(f);
+}
+END_TEST
+
 /* One direction of a link is silent: neither side hangs, and what comes the other way counts. */
 START_TEST(a_link_that_is_silent_in_one_direction) {
   struct flock *f = forever(3);
@@ -893,6 +953,7 @@ static struct flock *unequal(bool is_auto) {
     f->agents[i].config.is_steps_auto = is_auto;
     f->agents[i].config.deadline_min_ms = 15000;
   }
+  f->agents[1].loading_ms = 3000; /* the others wait until it has counted its samples */
   return f;
 }
 
@@ -918,7 +979,8 @@ START_TEST(unequal_sites_do_equal_work) {
       ck_assert_uint_eq(newest_local_steps(f, i), v.steps);
       ck_assert_uint_eq(f->agents[i].last_steps, v.steps); /* from the first round on: it is the same in all */
     }
-    uint64_t round_ms = (f->now_ms - start_ms) / 20; /* as long as the largest site's epoch, or as the median's */
+    uint64_t round_ms =
+        (f->now_ms - start_ms - 3000) / 20; /* as long as the largest site's epoch, or as the median's */
     ck_assert_uint_ge(round_ms, is_auto ? 19 * 50 : 188 * 50);
     ck_assert_uint_le(round_ms, (is_auto ? 19 * 50 : 188 * 50) + 80);
     flock_free(f);
@@ -975,6 +1037,7 @@ int main(void) {
       slow_after_three_missed_gathers_then_back, restart_in_every_phase, a_joiner_in_mid_run_adopts_the_median,
       a_joiner_of_a_finished_job_adopts_and_is_finished, forty_rounds_late_jumps_once,
       a_single_liar_about_the_round_is_not_followed, a_lone_peer_has_to_show_the_round_that_it_claims,
+      a_jump_goes_to_the_round_that_was_shown, who_does_not_follow_us_is_neither_awaited_nor_merged,
       different_counts_at_two_sites, who_has_finished_is_served_and_not_waited_for,
       the_end_waits_for_a_live_follower_at_most_the_linger, a_peer_that_does_not_list_us_then_does,
       missing_links_are_fetched_as_links_and_more_than_eight_as_a_copy,
@@ -984,7 +1047,7 @@ int main(void) {
       a_merge_that_is_not_finite_keeps_the_half_step_and_the_number_goes_on, cut_off_for_the_time_of_sixty_rounds,
       one_is_cut_off_and_two_go_on, restart_while_alone_and_while_jumping,
       a_peer_that_starves_our_fetches_is_slow_and_others_are_on_time, a_link_of_one_byte_a_second_holds_nobody_up,
-      a_joiner_does_not_wait_for_a_copy_that_trickles, a_link_that_is_silent_in_one_direction,
-      unequal_sites_do_equal_work, a_lone_liar_about_its_epoch_does_not_make_us_work_more,
-      trainings_start_no_more_often_than_asked);
+      a_joiner_does_not_wait_for_a_peer_that_shows_nothing, a_joiner_does_not_wait_for_a_copy_that_trickles,
+      a_link_that_is_silent_in_one_direction, unequal_sites_do_equal_work,
+      a_lone_liar_about_its_epoch_does_not_make_us_work_more, trainings_start_no_more_often_than_asked);
 }
