@@ -179,7 +179,7 @@ static bool are_same_samples(const struct outcomes *a, const struct outcomes *b)
   if (a->task != b->task || a->n_classes != b->n_classes || a->n != b->n)
     return false;
   for (size_t i = 0; i < a->n; i++)
-    if (a->rows[i].is != b->rows[i].is || memcmp(&a->rows[i].target, &b->rows[i].target, sizeof(float)) != 0)
+    if (a->rows[i].is != b->rows[i].is || a->rows[i].target != b->rows[i].target)
       return false;
   return true;
 }

@@ -21,11 +21,10 @@ static const char *const set_remedies[] = {
     [TEST_GLOBAL] = "global test set; write data.global_test"};
 
 static void forget_files(struct trial *t) {
-  struct buffer *const files[] = {&t->model, &t->half, &t->shadow};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    free(files[i]->bytes);
-    *files[i] = (struct buffer){0};
-  }
+  free(t->model.bytes);
+  free(t->half.bytes);
+  free(t->shadow.bytes);
+  t->model = t->half = t->shadow = (struct buffer){0};
   scale_done(&t->saved);
 }
 
@@ -75,7 +74,7 @@ static enum err find_round(struct trial *t, struct store *store, const struct di
 static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_learner,
                               struct buffer *out, struct scale *out_scale) {
   const struct contract *contract = t->site_job->job.contract;
-  struct buffer part;
+  struct buffer part = {0};
   if (digest_is_zero(name))
     return ERR_OK;
   enum err e = store_file_load(store, name, snapshot_bound(contract, n_learner), &out->bytes, &out->n_bytes);

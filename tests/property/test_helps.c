@@ -158,13 +158,14 @@ START_TEST(ten_times_the_samples) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points,
-                                other_train_seeds, ten_times_the_samples};
   Suite *suite = suite_create("helps");
   TCase *tcase = tcase_create("helps");
   tcase_set_timeout(tcase, LIMIT_S);
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-    tcase_add_test(tcase, tests[i]);
+  tcase_add_test(tcase, equal_models);
+  tcase_add_test(tcase, equal_models_by_balanced_accuracy);
+  tcase_add_test(tcase, a_gain_of_five_points);
+  tcase_add_test(tcase, other_train_seeds);
+  tcase_add_test(tcase, ten_times_the_samples);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
