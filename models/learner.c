@@ -404,7 +404,7 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
 /* ---- snapshots
  *
  *   head   magic 8, version u32, zero u32, schema hash 32, P u64, zero u64                          64 bytes
- *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, momentum, x̂                 328 + 12·P
+ *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, momentum, x̂                 336 + 12·P
  *   model  head, x                                                                                  64 + 4·P */
 
 enum { SNAPSHOT_VERSION = 1, HEAD_BYTES = 64, STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING, MAGIC_BYTES = 8 };

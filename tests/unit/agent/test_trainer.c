@@ -1,3 +1,4 @@
+#include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
 #include "agent/run/trainer.h"
 #include "base/rng.h"
@@ -585,6 +586,76 @@ START_TEST(stops_within_a_second_of_a_long_training) {
 }
 END_TEST
 
+/* ---- the shadow ---- */
+
+static struct trainer_result *merge_with_shadow(struct site *s, uint64_t round, uint64_t n_trainings) {
+  struct buffer half;
+  uint64_t trained, steps;
+  struct trainer_result *r = merge_nothing(s, round);
+  ck_assert_int_eq(shadow_split(&r->shadow, &half, &trained, &steps), ERR_OK);
+  ck_assert_uint_eq(trained, n_trainings);
+  ck_assert(r->shadow_figures.is_on && r->shadow_figures.seconds > 0);
+  return r;
+}
+
+/* Without merges it is the site's own model, bit for bit; a half-step that was stored without its commitment leaves it one
+ * training behind, which it makes after the load. */
+START_TEST(the_shadow_keeps_up) {
+  struct site s;
+  struct buffer half, shadow;
+  uint64_t trained, steps;
+  site_init(&s, 9);
+  s.config.shadow = SHADOW_ON;
+  s.config.job.codec = CODEC_F32;
+  site_start(&s);
+  trainer_set_shadow(s.trainer, (struct buffer){0}, true);
+  load(&s);
+  trainer_result_free(train(&s, 1, true));
+  struct trainer_result *first = merge_with_shadow(&s, 1, 1), *published = train(&s, 2, false);
+  struct trainer_result *second = merge_with_shadow(&s, 2, 2);
+  site_stop(&s);
+
+  ck_assert_int_eq(shadow_split(&second->shadow, &half, &trained, &steps), ERR_OK);
+  enum { HALF_HEAD = 336, MODEL_HEAD = 64 };
+  ck_assert_mem_eq(half.bytes + HALF_HEAD, second->model.bytes + MODEL_HEAD, second->model.n_bytes - MODEL_HEAD);
+
+  site_start(&s);
+  shadow = first->shadow;
+  first->shadow = (struct buffer){0}; /* now the trainer's */
+  trainer_set_shadow(s.trainer, shadow, false);
+  struct trainer_job *job = job_new(JOB_LOAD, 2);
+  job->half = published->half;
+  published->half = (struct buffer){0};
+  struct trainer_result *loaded = run(&s, job), *again = merge_with_shadow(&s, 2, 2);
+  ck_assert_uint_eq(again->shadow.n_bytes, second->shadow.n_bytes);
+  ck_assert_mem_eq(again->shadow.bytes, second->shadow.bytes, again->shadow.n_bytes);
+
+  struct trainer_result *const results[] = {first, published, second, loaded, again};
+  for (size_t i = 0; i < 5; i++)
+    trainer_result_free(results[i]);
+  site_done(&s);
+}
+END_TEST
+
+/* The answer with the own payload was made before the shadow's training began. */
+START_TEST(the_payload_does_not_wait_for_the_shadow) {
+  struct site s;
+  site_init(&s, 9);
+  s.config.shadow = SHADOW_ON;
+  site_start(&s);
+  trainer_set_shadow(s.trainer, (struct buffer){0}, true);
+  load(&s);
+  for (uint64_t round = 1; round <= 3; round++) {
+    struct trainer_result *trained = train(&s, round, round == 1);
+    ck_assert(trained->payload.n_bytes > 0);
+    ck_assert_uint_eq(trained->shadow_figures.n_trainings, round - 1);
+    trainer_result_free(trained);
+    trainer_result_free(merge_with_shadow(&s, round, round));
+  }
+  site_done(&s);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
@@ -592,5 +663,6 @@ int main(void) {
       a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits, the_scale_comes_back_with_the_model,
       a_snapshot_splits_into_learner_and_scale, two_sites_average_to_the_same_model,
       a_copy_made_of_links_equals_the_senders, a_bad_link_refuses_its_peer_and_no_other,
-      without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training);
+      without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training, the_shadow_keeps_up,
+      the_payload_does_not_wait_for_the_shadow);
 }
