@@ -145,6 +145,53 @@ class Compare(unittest.TestCase):
         self.assertEqual(undisturbed["alone_trainings"], 6)
         self.assertEqual(learn([2, 4])["alone"], undisturbed["alone"])
 
+    def test_few_samples_on_the_own_test_set(self):
+        """30 training samples a site and 270 held-out ones: what five sites know together is seen at one of them, and said
+        of none without its interval."""
+        few = {"count": 12, "holdout": 0.9, "validation": 0, "train": {"epochs": 2}}
+        with Swarm("abcde", ring("abcde"), job=few, site=shadow_on(), rows=300) as swarm:
+            swarm.start()
+            swarm.wait_finished(90)
+            said = {site.name: compare(site) for site in swarm}
+            print({name: (code, round(100 * data["difference"], 1)) for name, (code, data, _) in said.items()})
+            for code, data, answer in said.values():
+                self.assertEqual(code == 0, data["low"] > 0 and data["p_value"] < 0.05, answer)
+                self.assertTrue(data["held_out"])
+            self.assertIn(0, [code for code, _, _ in said.values()])
+
+    def test_auc_and_r2(self):
+        """The bootstrap's headlines: the same answer twice, and a difference without points."""
+        two = {"classes": CLASSES[:2], "metric": "auc", "count": 3}
+        numbers = {"task": "regress", "classes": None, "label": "pitch_mm", "features": ["force_N", "temp_C", "speed_mm_s"],
+                   "model": "dense 8, relu, dense 1", "count": 3, "train": {"learning_rate": 0.01}}
+        for job, metric in ((two, "AUC"), (numbers, "R2")):
+            with self.subTest(metric), Swarm("ab", ring("ab"), job=job, site=shadow_on(data={"global_test": None}),
+                                             shares=dict.fromkeys("ab", CLASSES[:2])) as swarm:
+                swarm.start()
+                swarm.wait_finished(60)
+                code, data, answer = compare(swarm["a"])
+                self.assertEqual((data["metric"], data["p_value"]), (metric, None), answer)
+                self.assertEqual(code, 0 if data["low"] > 0 else 1)
+                self.assertLessEqual(data["low"], data["difference"])
+                self.assertLessEqual(data["difference"], data["high"])
+                self.assertGreater(data["samples_needed"], 0)
+                self.assertEqual(compare(swarm["a"])[1], data)
+                self.assertIn("a difference of 0.02", swarm["a"].cli("compare").out)
+                self.assertEqual("classes" in data, metric == "AUC")
+
+    def test_a_late_site(self):
+        """One that comes to round 5 of others jumps; its shadow has as many trainings as the site itself, not as the swarm."""
+        with Swarm("abc", ring("abc"), job={"count": 30}, site=shadow_on(round={"every_s": 0.2})) as swarm:
+            swarm["a"].start()
+            swarm["b"].start()
+            swarm["a"].wait_round(5, 30)
+            swarm["c"].start()
+            swarm.wait_finished(90)
+            code, data, answer = compare(swarm["c"])
+            self.assertIn(code, (0, 1), answer)
+            self.assertEqual(data["alone_trainings"], data["site_trainings"])
+            self.assertLess(data["alone_trainings"], 30)
+
     def test_off(self):
         with Swarm("ab", ring("ab"), job={"count": 2}, site={"alone": {"shadow": "off"}}) as swarm:
             swarm.start()
