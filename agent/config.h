@@ -21,6 +21,7 @@
 #include "models/codec.h"
 #include "models/contract.h"
 #include "models/learner.h"
+#include "store/store.h"
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
 enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
@@ -65,6 +66,7 @@ struct site_job_config {
   uint32_t staleness_max; /* τ */
   enum shadow_mode shadow;
   enum when_done when_done;
+  enum serving_mode serve; /* until a command says otherwise */
 };
 
 struct peer_config {
@@ -85,7 +87,7 @@ struct config {
   size_t n_listen;
   struct peer_config *peers; /* ascending by key */
   size_t n_peers;
-  uint32_t keep_last;
+  uint32_t keep_last, keep_best; /* models in the store: the newest, and the best on the validation split */
   uint32_t payload_max_mib;
   uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
   enum metered metered;

@@ -614,6 +614,8 @@ static const char *const metered_words[] = {"false", "true", NULL}; /* enum mete
 static const char *const log_format_words[] = {"text", "json", NULL};
 static const char *const merge_rule_words[] = {"mean", NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
+static const char *const serve_words[] = {
+    [SERVE_BEST] = "best", [SERVE_LATEST] = "latest", [SERVE_PINNED] = "pinned", NULL};
 static const char *const when_done_words[] = {"exit", "serve", NULL};
 static const char *const shadow_words[] = {"auto", "on", "off", NULL};
 static const char *const task_words[] = {"classify", "regress", NULL};
@@ -650,7 +652,10 @@ const struct option option_table[] = {
      "addresses where peers reach this agent; [] only dials"},
     {"peers", SITE(peers), &type_maps, "", NO_BOUNDS, LOCAL,
      "the agents to learn with; conf.d/*.yaml beside this file adds one each"},
-    {"store.keep_last", SITE(keep_last), &type_u32, "3", BOUNDS(1, 1000), LOCAL, "committed models kept on disk"},
+    {"store.keep_last", SITE(keep_last), &type_u32, "3", BOUNDS(1, 1000), LOCAL,
+     "newest committed models kept on disk"},
+    {"store.keep_best", SITE(keep_best), &type_u32, "2", BOUNDS(0, 1000), LOCAL,
+     "best models kept beside them, by the validation split's headline over three rounds"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
     {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,
@@ -708,6 +713,10 @@ const struct option option_table[] = {
      "rounds by which a peer's model may lag and still count"},
     {"alone.shadow", SITE_JOB(shadow), &type_word, "auto", ONE_OF(shadow_words), LOCAL,
      "a model trained here alone beside the swarm's, for `compare`; auto while that takes below 10 % of a round"},
+    {"serve", SITE_JOB(serve), &type_word, "best", ONE_OF(serve_words), LOCAL,
+     "the model that others use: the best on the validation split, the latest, or the newest pinned one; `starling "
+     "models "
+     "serve` overrides it"},
     {"when_done", SITE_JOB(when_done), &type_word, "exit", ONE_OF(when_done_words), LOCAL,
      "end after the job's last round, or go on serving peers and status"},
 

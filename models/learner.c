@@ -535,3 +535,14 @@ enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_by
   enum err e = head_check(l, model_magic, learner_model_bytes(l), bytes, n_bytes);
   return e ? e : codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
 }
+
+double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values) {
+  MUST(a->n == b->n && offset <= a->n && n_values <= a->n - offset);
+  double apart = 0, size = 0;
+  for (size_t i = offset; i < offset + n_values; i++) {
+    double d = (double)b->x[i] - (double)a->x[i];
+    apart += d * d;
+    size += (double)a->x[i] * (double)a->x[i];
+  }
+  return apart == 0 ? 0 : size > 0 ? sqrt(apart / size) : NAN;
+}

@@ -120,6 +120,10 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
                                    struct metrics *out_metrics);
 
+/* How far two models of one schema are apart in a range of their values: ‖x_b − x_a‖₂ / ‖x_a‖₂; NaN where a has only zeros
+ * and b has not. */
+double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values);
+
 /* Snapshots. The *half* holds what PUBLISHED stores: x, momentum, x̂ (the pending one if there is one), ring of distances;
  * the *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version, schema hash, counts) that is
  * checked on reading. x̂ stands in the half as P little-endian f32 at learner_half_copy_offset, so that a full copy can be

@@ -332,7 +332,8 @@ static enum err roll_back_is_done(struct store *s, uint64_t job, const struct ch
   enum err e = room_roll_back_last(s, job, c->out_done);
   *out_done =
       e == ERR_OK && label_compare(c->out_done->label, committed) == 0 && label_compare(c->out_done->to, c->label) == 0;
-  if (label_compare(c->label, committed) == 0) {
+  bool is_newest = label_compare(c->label, committed) == 0 && committed.round + committed.sub > 0;
+  if (is_newest) {
     *c->out_done = (struct store_roll_back){.label = committed, .to = committed};
     *out_done = true;
   }
@@ -346,8 +347,9 @@ static enum err roll_back_body(struct store *s, const void *argument) {
   bool done;
   enum err e;
   if ((e = room_job_find(s, c->job, &job)) != ERR_OK || (e = room_last_committed(s, job, &committed)) != ERR_OK ||
-      (e = roll_back_judge(s, job, c->label)) != ERR_OK ||
       (e = roll_back_is_done(s, job, c, committed, &done)) != ERR_OK || done)
+    return e;
+  if ((e = roll_back_judge(s, job, c->label)) != ERR_OK)
     return e;
   if (committed.sub == UINT32_MAX)
     return ERR_RANGE;

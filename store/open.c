@@ -289,6 +289,17 @@ void store_close(struct store *s) {
   free(s);
 }
 
+enum err store_identity(struct store *s, uint8_t out_identity[32]) {
+  uint8_t identity[32];
+  uint64_t epoch;
+  enum err e = agent_read(s, identity, &epoch);
+  if (e == ERR_OK && epoch == 0)
+    e = ERR_NOT_FOUND;
+  if (e == ERR_OK)
+    memcpy(out_identity, identity, sizeof identity);
+  return e;
+}
+
 uint64_t store_boot_epoch(const struct store *s) {
   return s->epoch;
 }

@@ -49,6 +49,9 @@ MUST_USE enum err store_open_read_only(const char *state_dir, const struct diges
                                        char out_why[MAX_REASON_BYTES]);
 void store_close(struct store *s);
 
+/* Whose database it is. ERR_NOT_FOUND: nobody's yet. Either handle. */
+MUST_USE enum err store_identity(struct store *s, uint8_t out_identity[32]);
+
 /* (upper half of the stored epoch + 1) << 32 | 32 random bits; differs at every open. */
 uint64_t store_boot_epoch(const struct store *s);
 

@@ -1,4 +1,4 @@
-/* starling eval: the newest committed model on this site's validation or test data, without an agent. */
+/* starling eval: a kept model, by default the newest one, on this site's validation or test data, without an agent. */
 #include "agent/cli/answer.h"
 #include "agent/cli/table.h"
 #include "agent/cli/trial.h"
@@ -6,7 +6,7 @@
 #include "agent/round_json.h"
 #include "agent/scalar.h"
 
-enum { FLAG_SET };
+enum { FLAG_SET, FLAG_MODEL };
 
 /* ---- the answer --------------------------------------------------------------------------------------------------- */
 
@@ -27,7 +27,8 @@ static json_t *class_rows(const struct contract *contract, const struct metrics 
   return rows;
 }
 
-static json_t *evaluation_json(const struct trial *t, const struct metrics *m) {
+static json_t *evaluation_json(const struct trial *t, const struct metrics *m, enum model_pick pick) {
+  static const char *const picks[] = {[MODEL_LATEST] = "latest", [MODEL_SERVING] = "serving", [MODEL_ROUND] = "round"};
   const struct contract *contract = t->site_job->job.contract;
   enum metric metric = contract_metric(contract);
   char note[MAX_REASON_BYTES], label[ROUND_LABEL_BYTES];
@@ -37,6 +38,7 @@ static json_t *evaluation_json(const struct trial *t, const struct metrics *m) {
       json_pack("{s:s, s:s, s:s, s:I, s:o, s:s, s:o, s:s}", "job", t->site_job->job.name, "set", trial_sets[t->set],
                 "label", label, "samples", (json_int_t)m->n, "loss", json_number(m->loss), "metric",
                 metric_name(metric), "headline", json_number(metrics_headline(m, metric)), "note", note);
+  json_object_set_new(o, "model", json_string(picks[pick]));
   if (m->task == TASK_REGRESS) {
     json_object_set_new(o, "mse", json_number(m->mse));
     json_object_set_new(o, "r2", json_number(m->r2));
@@ -56,6 +58,7 @@ static json_t *evaluation_json(const struct trial *t, const struct metrics *m) {
 static void print_figures(const json_t *data, bool is_tsv, FILE *out) {
   static const struct column classify[] = {{"JOB", "job", FORM_TEXT},
                                            {"ROUND", "label", FORM_TEXT},
+                                           {"MODEL", "model", FORM_TEXT},
                                            {"SET", "set", FORM_TEXT},
                                            {"SAMPLES", "samples", FORM_COUNT},
                                            {"LOSS", "loss", FORM_LOSS},
@@ -65,14 +68,10 @@ static void print_figures(const json_t *data, bool is_tsv, FILE *out) {
                                            {"BALANCED", "balanced_accuracy", FORM_PERCENT},
                                            {"MACRO-F1", "macro_f1", FORM_PERCENT},
                                            {"AUC", "auc", FORM_SCORE}};
-  static const struct column regress[] = {{"JOB", "job", FORM_TEXT},
-                                          {"ROUND", "label", FORM_TEXT},
-                                          {"SET", "set", FORM_TEXT},
-                                          {"SAMPLES", "samples", FORM_COUNT},
-                                          {"LOSS", "loss", FORM_LOSS},
-                                          {"METRIC", "metric", FORM_TEXT},
-                                          {"HEADLINE", "headline", FORM_HEADLINE},
-                                          {"MSE", "mse", FORM_LOSS}};
+  static const struct column regress[] = {
+      {"JOB", "job", FORM_TEXT},       {"ROUND", "label", FORM_TEXT},           {"MODEL", "model", FORM_TEXT},
+      {"SET", "set", FORM_TEXT},       {"SAMPLES", "samples", FORM_COUNT},      {"LOSS", "loss", FORM_LOSS},
+      {"METRIC", "metric", FORM_TEXT}, {"HEADLINE", "headline", FORM_HEADLINE}, {"MSE", "mse", FORM_LOSS}};
   json_t *whole = json_pack("[O]", data);
   if (json_object_get(data, "classes"))
     table_print(classify, sizeof classify / sizeof *classify, whole, is_tsv, out);
@@ -102,9 +101,12 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 int verb_eval(struct call *call) {
   char why[MAX_REASON_BYTES];
   size_t set = TEST_LOCAL;
+  struct model_choice choice = {.pick = MODEL_LATEST};
   struct config *c;
   if (call->flags[FLAG_SET] && scalar_word(call->flags[FLAG_SET], trial_sets, &set, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
+  if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
   const struct site_job_config *job;
@@ -114,10 +116,10 @@ int verb_eval(struct call *call) {
   }
   struct trial t;
   struct metrics m = {0};
-  enum err e = trial_open(&t, c, job, (enum test_set)set);
+  enum err e = trial_open_model(&t, c, job, (enum test_set)set, &choice);
   if (!e)
     e = trial_evaluate_model(&t, &m);
-  int code = e ? trial_error(call, &t, e) : answer(call, evaluation_json(&t, &m), view);
+  int code = e ? trial_error(call, &t, e) : answer(call, evaluation_json(&t, &m, choice.pick), view);
   metrics_done(&m);
   trial_close(&t);
   config_free(c);

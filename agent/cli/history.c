@@ -51,3 +51,17 @@ enum err history_read(const struct config *c, const struct history_query *query,
   store_close(s);
   return e;
 }
+
+void round_explain(json_t *round, const struct contract *contract) {
+  static const struct {
+    const char *headline, *loss, *note;
+  } sets[] = {{"local", "local_loss", "local_note"}, {"global", "global_loss", "global_note"}};
+  const char *why = contract->task == TASK_CLASSIFY ? "only one class in this test set: not comparable"
+                                                    : "the targets of this test set do not vary: not comparable";
+  json_object_set_new(round, "metric", json_string(metric_name(contract_metric(contract))));
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+    bool is_missing =
+        json_is_null(json_object_get(round, sets[i].headline)) && json_is_number(json_object_get(round, sets[i].loss));
+    json_object_set_new(round, sets[i].note, json_string(is_missing ? why : ""));
+  }
+}

@@ -20,4 +20,7 @@ struct history_query {
 MUST_USE enum err history_read(const struct config *c, const struct history_query *query, json_t **out_data,
                                char why[MAX_REASON_BYTES]);
 
+/* Adds to a round the name of its headline and why a figure is missing where the model was evaluated. */
+void round_explain(json_t *round, const struct contract *contract);
+
 #endif

@@ -23,7 +23,7 @@ void peers_print(const json_t *data, bool is_tsv, FILE *out) {
       {"LAG", "lag", FORM_COUNT},          {"WEIGHT", "weight", FORM_LOSS},
       {"SENT", "sent_bytes", FORM_BYTES},  {"RECEIVED", "received_bytes", FORM_BYTES},
       {"ADDRESS", "address", FORM_TEXT},   {"REFUSED", "refused", FORM_TEXT},
-      {"SENTENCE", "sentence", FORM_TEXT}};
+      {"NOTICE", "notice", FORM_TEXT},     {"SENTENCE", "sentence", FORM_TEXT}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), is_tsv, out);
 }
 

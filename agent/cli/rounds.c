@@ -58,26 +58,11 @@ static json_t *ask(struct call *call, const struct config *c, json_t *request, c
   return NULL;
 }
 
-/* The headline's name in a round, and why a figure is missing where the model was evaluated. */
-static void explain_headline(json_t *round, const struct contract *contract) {
-  static const struct {
-    const char *headline, *loss, *note;
-  } sets[] = {{"local", "local_loss", "local_note"}, {"global", "global_loss", "global_note"}};
-  const char *why = contract->task == TASK_CLASSIFY ? "only one class in this test set: not comparable"
-                                                    : "the targets of this test set do not vary: not comparable";
-  json_object_set_new(round, "metric", json_string(metric_name(contract_metric(contract))));
-  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-    bool is_missing =
-        json_is_null(json_object_get(round, sets[i].headline)) && json_is_number(json_object_get(round, sets[i].loss));
-    json_object_set_new(round, sets[i].note, json_string(is_missing ? why : ""));
-  }
-}
-
 static void explain_headlines(json_t *rounds, const struct contract *contract) {
   json_t *round;
   size_t i;
   json_array_foreach(rounds, i, round) {
-    explain_headline(round, contract);
+    round_explain(round, contract);
   }
 }
 
@@ -168,7 +153,7 @@ int verb_rounds_show(struct call *call) {
     data = ask(call, c, call_request(call, request),
                &(struct history_query){.job = config_job_id(c, &job->job), .one_round = true, .label = label}, &code);
     if (data)
-      explain_headline(data, job->job.contract);
+      round_explain(data, job->job.contract);
   }
   config_free(c);
   return data ? answer(call, data, view_show) : code;

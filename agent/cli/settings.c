@@ -159,7 +159,8 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   schema_free(schema);
   size_t model = codec_bound(CODEC_F32, n_parameters);
   size_t shadow = shadow_bytes(c, s, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
-  size_t disk = (3 + 2 * (size_t)c->keep_last) * model + (shadow > 0 ? 3 * (size_t)c->keep_last * model : 0);
+  size_t disk = (3 + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
+                (shadow > 0 ? 3 * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",

@@ -5,12 +5,13 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/history.h"
+#include "agent/round_json.h"
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 
-enum { LOOK_BACK = 64, LOOKS = 3 };
+enum { LOOKS = 3 };
 
 const char *const trial_sets[N_TEST_SETS + 1] = {
     [TEST_LOCAL] = "local", [TEST_VALIDATION] = "validation", [TEST_GLOBAL] = "global", [N_TEST_SETS] = NULL};
@@ -57,19 +58,6 @@ static enum err open_learner(struct trial *t) {
 
 /* ---- what is stored ----------------------------------------------------------------------------------------------- */
 
-static enum err find_round(struct trial *t, struct store *store, const struct digest *job) {
-  struct store_round rounds[LOOK_BACK];
-  size_t n = 0;
-  enum err e = store_rounds(store, job, 0, rounds, LOOK_BACK, &n);
-  while (!e && n > 0 && !rounds[n - 1].committed)
-    n--;
-  if (!e && n == 0)
-    e = ERR_NOT_FOUND;
-  if (!e)
-    t->round = rounds[n - 1];
-  return because(t, e, "a committed round of this job");
-}
-
 /* The learner's part of a snapshot, and the scale behind it; neither for zeros. */
 static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_learner,
                               struct buffer *out, struct scale *out_scale) {
@@ -78,6 +66,8 @@ static enum err load_snapshot(const struct trial *t, struct store *store, const 
   if (digest_is_zero(name))
     return ERR_OK;
   enum err e = store_file_load(store, name, snapshot_bound(contract, n_learner), &out->bytes, &out->n_bytes);
+  if (e == ERR_LIMIT) /* larger than any of this schema */
+    return ERR_SCHEMA;
   if (!e)
     e = snapshot_split(contract, out, n_learner, &part, out_scale);
   if (!e)
@@ -100,15 +90,18 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
     e = store_file_load(store, &t->round.shadow, n_half + SHADOW_TRAILER_BYTES, &t->shadow.bytes, &t->shadow.n_bytes);
   if (!e)
     e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
-  return because(t, e, "the model of the newest round");
+  char label[ROUND_LABEL_BYTES], what[MAX_REASON_BYTES];
+  round_label_write(t->round.label, label);
+  snprintf(what, sizeof what, "the model of round %s", label);
+  return because(t, e, what);
 }
 
 /* An agent that commits meanwhile takes away what was just found: looked for again then. */
-static enum err read_store(struct trial *t, struct store *store) {
+static enum err read_store(struct trial *t, struct store *store, const struct model_choice *choice) {
   struct digest job = config_job_id(t->config, &t->site_job->job);
   enum err e = ERR_OK;
   for (size_t i = 0; i < LOOKS; i++) {
-    if ((e = find_round(t, store, &job)) != ERR_OK)
+    if ((e = model_find(store, t->config, t->site_job, choice, &t->round, t->why)) != ERR_OK)
       return e;
     if ((e = load_files(t, store, &job)) != ERR_NOT_FOUND)
       return e;
@@ -117,7 +110,7 @@ static enum err read_store(struct trial *t, struct store *store) {
   return e;
 }
 
-static enum err open_store(struct trial *t) {
+static enum err open_store(struct trial *t, const struct model_choice *choice) {
   char reason[MAX_REASON_BYTES];
   struct store *store;
   enum err e = history_open(t->config, &store, reason);
@@ -125,7 +118,7 @@ static enum err open_store(struct trial *t) {
     snprintf(t->why, sizeof t->why, "%s", reason);
     return e;
   }
-  e = read_store(t, store);
+  e = read_store(t, store, choice);
   store_close(store);
   return e;
 }
@@ -152,12 +145,22 @@ static enum err open_data(struct trial *t) {
   return because(t, learner_attach(t->learner, t->data.train, tests), "the data");
 }
 
+enum err trial_open_stored(struct trial *t, const struct config *config, const struct site_job_config *site_job,
+                           const struct model_choice *choice) {
+  *t = (struct trial){.config = config, .site_job = site_job};
+  enum err e = open_learner(t);
+  return e ? e : open_store(t, choice);
+}
+
 enum err trial_open(struct trial *t, const struct config *config, const struct site_job_config *site_job,
                     enum test_set set) {
-  *t = (struct trial){.config = config, .site_job = site_job, .set = set};
-  enum err e = open_learner(t);
-  if (!e)
-    e = open_store(t); /* before the data: without a model nothing need be read */
+  return trial_open_model(t, config, site_job, set, &(struct model_choice){.pick = MODEL_LATEST});
+}
+
+enum err trial_open_model(struct trial *t, const struct config *config, const struct site_job_config *site_job,
+                          enum test_set set, const struct model_choice *choice) {
+  enum err e = trial_open_stored(t, config, site_job, choice); /* without a model no data need be read */
+  t->set = set;
   if (!e)
     e = open_data(t);
   return e;

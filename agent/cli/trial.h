@@ -5,6 +5,7 @@
 #define AGENT_CLI_TRIAL_H
 
 #include "agent/cli/cli.h"
+#include "agent/cli/models.h"
 #include "agent/core/work.h"
 #include "models/learner.h"
 #include "store/store.h"
@@ -13,7 +14,7 @@ struct trial {
   const struct config *config;
   const struct site_job_config *site_job;
   enum test_set set;
-  struct store_round round; /* the newest committed one */
+  struct store_round round; /* whose model it is */
   struct buffer model;      /* what it merged; all three without the scale that stands behind them */
   struct buffer half;       /* the newest half-step: this site's last local training; empty: none */
   struct buffer shadow;     /* trained alone; empty: none */
@@ -32,6 +33,14 @@ extern const char *const trial_sets[N_TEST_SETS + 1];
  * store, data and learner. Close it also after an error. */
 MUST_USE enum err trial_open(struct trial *t, const struct config *config, const struct site_job_config *site_job,
                              enum test_set set);
+
+/* The same for another model than the latest. ERR_NOT_FOUND: it is not kept, with a sentence that says what is. */
+MUST_USE enum err trial_open_model(struct trial *t, const struct config *config, const struct site_job_config *site_job,
+                                   enum test_set set, const struct model_choice *choice);
+
+/* Only what is stored, no data: can the model be used by this job as its file is now? ERR_SCHEMA. */
+MUST_USE enum err trial_open_stored(struct trial *t, const struct config *config,
+                                    const struct site_job_config *site_job, const struct model_choice *choice);
 void trial_close(struct trial *t);
 
 /* Evaluates one of the three on the set. ERR_NOT_FOUND: there is no such set. */

@@ -88,6 +88,7 @@ static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   struct store_config config = {.state_dir = a->config->state_dir,
                                 .digest = &digest_blake2b,
                                 .keep_last = a->config->keep_last,
+                                .keep_best = a->config->keep_best,
                                 .random = (uint32_t)random_u64()};
   memcpy(config.identity, identity_public(a->identity)->bytes, sizeof config.identity);
   enum err e;

@@ -112,7 +112,7 @@ START_TEST(a_model_that_does_not_fit_is_not_evaluated) {
   write_history(&f, 1);
   CLI(&c, "-C", f.site, "eval");
   ck_assert_int_eq(c.code, EXIT_USAGE);
-  ck_assert_ptr_nonnull(strstr(c.err, "the model of the newest round"));
+  ck_assert_ptr_nonnull(strstr(c.err, "the model of round 1"));
   site_folder_free(&f);
 }
 END_TEST

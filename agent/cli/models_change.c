@@ -1,0 +1,306 @@
+/* starling models pin|unpin|serve|rollback: asked of the running agent, else done in its store under the store's lock. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/ask.h"
+#include "agent/cli/history.h"
+#include "agent/cli/models.h"
+#include "agent/cli/trial.h"
+#include "agent/cli/verbs.h"
+#include "agent/clock.h"
+#include "agent/round_json.h"
+#include "agent/scalar.h"
+#include "agent/text.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
+
+enum { FLAG_NOTE, FLAG_TIMEOUT };
+
+/* One change: what is wanted, and how each of the three ways does it. */
+struct change {
+  struct call *call;
+  struct config *config;
+  const struct site_job_config *site_job;
+  struct digest job;
+  struct round_label label; /* of the model; zeros for a mode without one */
+  enum serving_mode mode;   /* serve */
+  const char *note;
+  double timeout_s;
+  const struct change_kind *kind;
+  char why[MAX_CONFIG_WHY_BYTES]; /* after an error */
+};
+
+struct change_kind {
+  const char *ask;  /* the agent's request */
+  const char *done; /* "pinned round %s" */
+  bool needs_model; /* that is kept, whatever the judge says */
+  /* What the store says: would it change anything? */
+  enum err (*judge)(struct change *c, struct store *s, bool *out_changes);
+  enum err (*write)(struct change *c, struct store *s, bool *out_changed);
+  /* After the agent took the request: until it is done. NULL: it is then. */
+  enum err (*wait)(struct change *c, json_t *first);
+};
+
+static bool same_label(struct round_label a, struct round_label b) {
+  return a.round == b.round && a.sub == b.sub;
+}
+
+/* ---- what each does ----------------------------------------------------------------------------------------------- */
+
+static enum err find_pin(struct change *c, struct store *s, bool *out_pinned, struct store_model *out_model) {
+  static struct store_model models[MODELS_MAX];
+  size_t n = 0;
+  enum err e = store_models(s, &c->job, models, MODELS_MAX, &n);
+  *out_pinned = false;
+  for (size_t i = 0; e == ERR_OK && i < n; i++)
+    if (same_label(models[i].label, c->label)) {
+      *out_pinned = models[i].pinned;
+      *out_model = models[i];
+    }
+  return e;
+}
+
+static enum err judge_pin(struct change *c, struct store *s, bool *out_changes) {
+  struct store_model model;
+  bool pinned;
+  enum err e = find_pin(c, s, &pinned, &model);
+  *out_changes = !pinned || (c->call->flags[FLAG_NOTE] && strcmp(model.note, c->note) != 0);
+  return e;
+}
+
+static enum err write_pin(struct change *c, struct store *s, bool *out_changed) {
+  return store_pin(s, &c->job, c->label, c->note, time(NULL), out_changed);
+}
+
+static enum err judge_unpin(struct change *c, struct store *s, bool *out_changes) {
+  struct store_model model;
+  return find_pin(c, s, out_changes, &model);
+}
+
+static enum err write_unpin(struct change *c, struct store *s, bool *out_changed) {
+  return store_unpin(s, &c->job, c->label, out_changed);
+}
+
+static enum err judge_serve(struct change *c, struct store *s, bool *out_changes) {
+  struct store_serving now;
+  enum err e = store_serving(s, &c->job, c->site_job->serve, &now);
+  *out_changes = e != ERR_OK || now.asked != c->mode ||
+                 (c->mode == SERVE_PINNED && !(now.by_command && same_label(now.label, c->label)));
+  return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static enum err write_serve(struct change *c, struct store *s, bool *out_changed) {
+  return store_serve(s, &c->job, c->mode, c->label, time(NULL), out_changed);
+}
+
+/* It goes back only to a model that this job's file still describes. */
+static enum err judge_roll_back(struct change *c, struct store *s, bool *out_changes) {
+  const struct model_choice target = {.pick = MODEL_ROUND, .label = c->label};
+  struct store_roll_back last;
+  struct store_model newest;
+  struct trial t;
+  size_t n = 0;
+  enum err e = store_models(s, &c->job, &newest, 1, &n);
+  if (e == ERR_OK && n > 0)
+    e = store_roll_back_last(s, &c->job, &last);
+  bool was_back = e == ERR_OK && same_label(last.label, newest.label) && same_label(last.to, c->label);
+  *out_changes = !was_back && !(n > 0 && same_label(newest.label, c->label));
+  if ((e != ERR_OK && e != ERR_NOT_FOUND) || !*out_changes)
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+  e = trial_open_stored(&t, c->config, c->site_job, &target);
+  snprintf(c->why, sizeof c->why, "%s", t.why);
+  trial_close(&t);
+  return e;
+}
+
+static enum err write_roll_back(struct change *c, struct store *s, bool *out_changed) {
+  struct store_roll_back done;
+  return store_roll_back(s, &c->job, c->label, c->note, time(NULL), &done, out_changed);
+}
+
+/* The agent does it between two rounds. */
+static enum err wait_roll_back(struct change *c, json_t *state) {
+  static const struct timespec pause = {.tv_nsec = 50000000};
+  double end = clock_s() + c->timeout_s;
+  enum err e = ERR_OK;
+  while (e == ERR_OK && json_is_true(json_object_get(state, "pending"))) {
+    json_decref(state);
+    state = NULL;
+    nanosleep(&pause, NULL);
+    if (clock_s() > end) {
+      snprintf(c->why, sizeof c->why, "the agent has not come to the end of its round; it goes back when it does");
+      return ERR_TIMED_OUT;
+    }
+    e = agent_ask(c->call, c->config->state_dir, call_request(c->call, json_pack("{s:s}", "ask", c->kind->ask)), &state,
+                  c->why);
+  }
+  const char *error = json_string_value(json_object_get(state, "error"));
+  if (e == ERR_OK && error) {
+    snprintf(c->why, sizeof c->why, "the agent did not go back: %s", error);
+    e = ERR_STOPPED;
+  }
+  json_decref(state);
+  return e;
+}
+
+static const struct change_kind pin = {"pin", "pinned", true, judge_pin, write_pin, NULL};
+static const struct change_kind unpin = {"unpin", "no longer pinned", true, judge_unpin, write_unpin, NULL};
+static const struct change_kind serve = {"serve", "served from now on", false, judge_serve, write_serve, NULL};
+static const struct change_kind roll_back = {"roll-back",     "the model to go on from", false,
+                                             judge_roll_back, write_roll_back,           wait_roll_back};
+
+/* ---- the three ways ----------------------------------------------------------------------------------------------- */
+
+/* What is there, read only: is the model kept, and would anything change? */
+static enum err judge(struct change *c, bool *out_changes) {
+  char reason[MAX_REASON_BYTES];
+  struct store *s;
+  struct store_round round;
+  const struct model_choice choice = {.pick = MODEL_ROUND, .label = c->label};
+  enum err e = history_open(c->config, &s, reason);
+  if (e != ERR_OK) {
+    snprintf(c->why, sizeof c->why, "%s", reason);
+    return e;
+  }
+  if (c->kind->needs_model || c->mode == SERVE_PINNED)
+    e = model_find(s, c->config, c->site_job, &choice, &round, c->why);
+  if (e == ERR_OK)
+    e = c->kind->judge(c, s, out_changes);
+  store_close(s);
+  return e;
+}
+
+static enum err ask_agent(struct change *c, bool *out_changed) {
+  json_t *answered = NULL;
+  json_t *request = json_pack("{s:s, s:I, s:I, s:s, s:s}", "ask", c->kind->ask, "round", (json_int_t)c->label.round,
+                              "sub", (json_int_t)c->label.sub, "note", c->note, "mode", serving_mode_name(c->mode));
+  enum err e = agent_ask(c->call, c->config->state_dir, call_request(c->call, request), &answered, c->why);
+  if (e != ERR_OK)
+    return e;
+  if (c->kind->wait) {
+    *out_changed = true;
+    return c->kind->wait(c, answered);
+  }
+  *out_changed = json_is_true(json_object_get(answered, "changed"));
+  json_decref(answered);
+  return ERR_OK;
+}
+
+/* No agent runs: the store is written under its lock, by the identity that it has. */
+static enum err write_store(struct change *c, bool *out_changed) {
+  char warning[MAX_REASON_BYTES], reason[MAX_REASON_BYTES];
+  struct store_config config = {.state_dir = c->config->state_dir,
+                                .digest = &digest_blake2b,
+                                .keep_last = c->config->keep_last,
+                                .keep_best = c->config->keep_best,
+                                .random = (uint32_t)random_u64()};
+  struct store *s;
+  enum err e = history_open(c->config, &s, reason);
+  if (e == ERR_OK) {
+    e = store_identity(s, config.identity);
+    store_close(s);
+  }
+  s = NULL;
+  if (e == ERR_OK)
+    e = store_open(&config, &s, warning, reason);
+  if (e != ERR_OK) {
+    snprintf(c->why, sizeof c->why, "%s", reason);
+    return e;
+  }
+  e = c->kind->write(c, s, out_changed);
+  if (e != ERR_OK)
+    snprintf(c->why, sizeof c->why, "%s: %s", c->config->state_dir, err_sentence(e));
+  store_close(s);
+  return e;
+}
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  const char *what = json_string_value(json_object_get(data, "model")),
+             *done = json_string_value(json_object_get(data, "done"));
+  bool changed = json_is_true(json_object_get(data, "changed"));
+  if (call->format == FORMAT_TSV)
+    fprintf(out, "%s\t%s\n", what, changed ? "yes" : "no");
+  else if (changed)
+    fprintf(out, "%s %s %s\n", what, call->checks ? "would be" : "is", done);
+  else
+    fprintf(out, "%s is %s already; nothing changed\n", what, done);
+}
+
+static int change_run(struct change *c) {
+  bool changes = false;
+  enum err e = judge(c, &changes);
+  if (e == ERR_OK && changes && !c->call->checks) {
+    e = ask_agent(c, &changes);
+    if (e == ERR_NOT_CONNECTED)
+      e = write_store(c, &changes);
+  }
+  char label[ROUND_LABEL_BYTES];
+  round_label_write(c->label, label);
+  int code =
+      e == ERR_NOT_FOUND || e == ERR_SCHEMA || e == ERR_CONTRACT || e == ERR_STOPPED ? EXIT_FAILED : exit_code_of(e);
+  return e ? answer_error(c->call, code, err_name(e), NULL, "%s", c->why)
+           : answer_change(c->call,
+                           json_pack("{s:s, s:s, s:s}", "model",
+                                     c->kind == &serve && c->mode != SERVE_PINNED ? serving_mode_name(c->mode) : label,
+                                     "note", c->note, "done", c->kind->done),
+                           changes, view);
+}
+
+/* ---- the verbs ---------------------------------------------------------------------------------------------------- */
+
+static int run(struct call *call, const struct change_kind *kind, struct change *c) {
+  c->call = call;
+  c->kind = kind;
+  if (strlen(c->note) >= STORE_NOTE_BYTES || !text_is_clean(c->note))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--note: write at most %d bytes of text in one line",
+                        STORE_NOTE_BYTES - 1);
+  if (!call_load_config(call, &c->config))
+    return EXIT_USAGE;
+  int code = EXIT_USAGE;
+  if (call_find_job(call, c->config, &c->site_job)) {
+    c->job = config_job_id(c->config, &c->site_job->job);
+    code = change_run(c);
+  }
+  config_free(c->config);
+  return code;
+}
+
+static int run_on_round(struct call *call, const struct change_kind *kind, const char *note, double timeout_s) {
+  char why[MAX_REASON_BYTES];
+  struct change c = {.note = note ? note : "", .timeout_s = timeout_s, .mode = SERVE_LATEST};
+  if (model_label_read(call->arguments[0], &c.label, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "ROUND: %s", why);
+  return run(call, kind, &c);
+}
+
+int verb_models_pin(struct call *call) {
+  return run_on_round(call, &pin, call->flags[FLAG_NOTE], 0);
+}
+
+int verb_models_unpin(struct call *call) {
+  return run_on_round(call, &unpin, NULL, 0);
+}
+
+int verb_models_serve(struct call *call) {
+  static const char *const words[] = {"best", "latest", NULL};
+  char why[MAX_REASON_BYTES];
+  struct change c = {.note = "", .mode = SERVE_PINNED};
+  size_t word;
+  if (scalar_word(call->arguments[0], words, &word, why) == ERR_OK)
+    c.mode = word == 0 ? SERVE_BEST : SERVE_LATEST;
+  else if (model_label_read(call->arguments[0], &c.label, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "write best, latest, or a round as 418 or 418+2");
+  return run(call, &serve, &c);
+}
+
+int verb_models_rollback(struct call *call) {
+  const char *given = call->flags[FLAG_TIMEOUT];
+  char why[MAX_REASON_BYTES];
+  double timeout_s = 600;
+  if (given && scalar_number(given, 0, 1e9, &timeout_s, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
+  return run_on_round(call, &roll_back, call->flags[FLAG_NOTE], timeout_s);
+}
