@@ -191,7 +191,7 @@ static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve 
   if (e != ERR_OK) {
     g->link.frame_drop(g->link.context);
     refuse_serve(g, p, range, e);
-    return ERR_OK;
+    return flush_outbox(g, p); /* at once: the connection has been asked for room */
   }
   e = send_frame(g, p, MESSAGE_CHUNK, frame, n_plain);
   if (e == ERR_OK)

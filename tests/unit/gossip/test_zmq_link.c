@@ -118,6 +118,38 @@ START_TEST(tcp_carries_a_payload_to_the_dialler) {
 }
 END_TEST
 
+/* A frame that was begun and dropped neither reaches anybody nor stands in another one's way. */
+START_TEST(a_payload_that_is_gone_leaves_the_connections_whole) {
+  struct world *w = world_new(3, true);
+  struct agent *a = &w->agents[0];
+  for (size_t i = 1; i < 3; i++) {
+    only_called_by(a, &w->agents[i]);
+    w->agents[i].fetches = true;
+  }
+  agent_publish(a, 300000, 1);
+  a->read = ERR_GONE;
+  world_start(w);
+  WORLD_UNTIL(w, have_met(w), SOON_MS);
+  for (size_t i = 1; i < 3; i++)
+    gossip_offer(a->node, peer_of(a, &w->agents[i]), 0, a->published_bytes);
+  link_poll(a->node, NULL, 0, 0);
+  for (uint64_t end_ms = world_now(w) + 100; world_now(w) < end_ms;) /* so that both ask `a` at once */
+    for (size_t i = 1; i < 3; i++)
+      link_poll(w->agents[i].node, NULL, 0, 5);
+  for (size_t i = 1; i < 3; i++)
+    WORLD_UNTIL(w, heard_by(&w->agents[i], a)->n_failed == 1, SOON_MS);
+  a->read = ERR_OK;
+  for (size_t i = 1; i < 3; i++)
+    gossip_offer(a->node, peer_of(a, &w->agents[i]), 0, a->published_bytes);
+  for (size_t i = 1; i < 3; i++) {
+    WORLD_UNTIL(w, heard_by(&w->agents[i], a)->n_payload == 1, SOON_MS);
+    for (size_t k = 0; k < N_DROPS; k++)
+      ck_assert_uint_eq(info_of(&w->agents[i], a).drops[k], 0);
+  }
+  world_free(w);
+}
+END_TEST
+
 START_TEST(a_wrong_key_gets_silence_and_is_counted) {
   struct world *w = world_new(2, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
@@ -341,6 +373,7 @@ int main(void) {
   tcase_set_timeout(tcase, 30);
   tcase_add_test(tcase, three_agents_meet_and_a_payload_arrives_whole);
   tcase_add_test(tcase, tcp_carries_a_payload_to_the_dialler);
+  tcase_add_test(tcase, a_payload_that_is_gone_leaves_the_connections_whole);
   tcase_add_test(tcase, a_wrong_key_gets_silence_and_is_counted);
   tcase_add_test(tcase, with_the_gate_shut_nobody_enters);
   tcase_add_test(tcase, one_address_has_eight_connections_without_a_session);
