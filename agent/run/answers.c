@@ -35,11 +35,11 @@ static json_t *known(double value) {
   return value < 0 ? json_null() : json_real(value);
 }
 
-static json_t *counted_drops(const struct gossip_peer_info *info) {
+static json_t *counted_drops(const uint64_t drops[N_DROPS]) {
   json_t *refused = json_object();
   for (int i = 0; i < N_DROPS; i++)
-    if (info->drops[i] > 0)
-      json_object_set_new(refused, err_name((enum err)(ERR_FIRST_DROP + i)), json_integer((json_int_t)info->drops[i]));
+    if (drops[i] > 0)
+      json_object_set_new(refused, err_name((enum err)(ERR_FIRST_DROP + i)), json_integer((json_int_t)drops[i]));
   return refused;
 }
 
@@ -83,7 +83,7 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "weight", json_real(view.last_weight));
   json_object_set_new(row, "sent_bytes", json_integer((json_int_t)info.sent_bytes));
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
-  json_object_set_new(row, "refused", counted_drops(&info));
+  json_object_set_new(row, "refused", counted_drops(info.drops));
   json_object_set_new(row, "rtt_ms", known(info.rtt_ms));
   return row;
 }
@@ -109,6 +109,13 @@ static json_t *stranger_rows(struct agent *a, uint64_t now_ms) {
     json_array_append_new(rows, row);
   }
   return rows;
+}
+
+static void strangers_add(json_t *o, struct agent *a, uint64_t now_ms) {
+  uint64_t drops[N_DROPS];
+  gossip_stranger_drops(a->gossip, drops);
+  json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
+  json_object_set_new(o, "strangers_refused", counted_drops(drops));
 }
 
 static json_t *waited_for(const struct agent_job *j) {
@@ -270,7 +277,7 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
   json_object_set_new(o, "job", job_object(j, now_ms));
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
-  json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
+  strangers_add(o, a, now_ms);
   return o;
 }
 
@@ -336,7 +343,7 @@ static void answer_peers(struct agent *a, uint64_t client, const json_t *request
   uint64_t now_ms = clock_ms();
   json_t *o = json_object();
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
-  json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
+  strangers_add(o, a, now_ms);
   control_answer(a->control, client, o);
 }
 

@@ -20,7 +20,7 @@ from agents import CLASSES, Swarm, die_with_parent, main, options, ring, starlin
 SHOWN = {
     ("status",): {"name", "word", "why", "job", "peers", "strangers", "boot_epoch"},
     ("health",): {"healthy", "word", "why"},
-    ("peer", "list"): {"peers", "strangers"},
+    ("peer", "list"): {"peers", "strangers", "strangers_refused"},
     ("rounds", "list"): {"rounds"},
     ("rounds", "show", "3"): {"label", "outcome", "model", "peers"},
     ("rounds", "wait", "3"): {"for", "round"},
