@@ -88,6 +88,7 @@ struct config {
   struct peer_config *peers; /* ascending by key */
   size_t n_peers;
   uint32_t keep_last, keep_best; /* models in the store: the newest, and the best on the validation split */
+  uint32_t store_max_mib;        /* 0: no cap */
   uint32_t payload_max_mib;
   uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
   enum metered metered;

@@ -656,6 +656,8 @@ const struct option option_table[] = {
      "newest committed models kept on disk"},
     {"store.keep_best", SITE(keep_best), &type_u32, "2", BOUNDS(0, 1000), LOCAL,
      "best models kept beside them, by the validation split's headline over three rounds"},
+    {"store.max_mib", SITE(store_max_mib), &type_u32, "0", BOUNDS(0, 1 << 30), LOCAL,
+     "most that the state directory may take, as if the disk ended there; 0: only the disk itself is the bound"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
     {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,

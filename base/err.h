@@ -80,7 +80,8 @@
   X(BUDGET, "budget", "no receive memory is free for it now")                                                          \
   X(BACKLOG, "backlog", "it sends faster than it is read")                                                             \
   X(GATE, "gate", "too many connections without a session")                                                            \
-  X(CLONE, "clone", "two agents run with its key: a disk or key file was copied")
+  X(CLONE, "clone", "two agents run with its key: a disk or key file was copied")                                      \
+  X(NO_ROOM, "no-room", "its disk has no room for an update")
 
 enum err {
 #define X(symbol, name, sentence) ERR_##symbol,

@@ -312,6 +312,11 @@ void learner_published(struct learner *l) {
   l->pending = false;
 }
 
+void learner_withheld(struct learner *l) {
+  MUST(l->pending);
+  l->pending = false;
+}
+
 /* ---- copies of peers, merging */
 
 static float *copy_of(const struct learner *l, size_t copy) {

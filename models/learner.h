@@ -89,6 +89,9 @@ MUST_USE enum err learner_encode(struct learner *l, bool start_chain, uint8_t *o
 /* x̂ ← x̂'. The pending copy of learner_encode has become durable. */
 void learner_published(struct learner *l);
 
+/* Nothing was published: x̂ stays, and the next difference holds what this one would have. */
+void learner_withheld(struct learner *l);
+
 /* Peer's copy := P f32 values. ERR_LENGTH, ERR_NON_FINITE; the copy is untouched after an error. */
 MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, size_t n_bytes);
 

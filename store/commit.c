@@ -175,6 +175,7 @@ static enum err commit_body(struct store *s, const void *argument) {
   if (is_there)
     return ERR_OK;
   if ((e = commitment_follows(s, job, c, &sequence)) != ERR_OK ||
+      (e = room_admit(s, c->n_model + c->n_own_half + c->n_shadow)) != ERR_OK ||
       (e = commitment_files_put(s, job, c, &files)) != ERR_OK ||
       (e = commitment_rows(s, job, c, sequence, &files)) != ERR_OK)
     return e;

@@ -248,6 +248,7 @@ static enum err store_open_by(opening_step *const *steps, size_t n_steps, struct
   s->state_fd = s->lock_fd = s->files.dir_fd = -1;
   s->keep_last = o->config->keep_last;
   s->keep_best = o->config->keep_best;
+  s->max_bytes = o->config->max_bytes;
   s->read_only = steps == read_steps;
   o->store = s;
   for (size_t i = 0; i < n_steps; i++) {

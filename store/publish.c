@@ -85,7 +85,7 @@ static enum err publish_body(struct store *s, const void *argument) {
     return e;
   if (is_there)
     return ERR_OK;
-  if ((e = publication_follows(s, job, p)) != ERR_OK)
+  if ((e = publication_follows(s, job, p)) != ERR_OK || (e = room_admit(s, p->n_payload + p->n_half)) != ERR_OK)
     return e;
   if (p->payload != NULL && (e = files_put(&s->files, p->payload, p->n_payload, &payload)) != ERR_OK)
     return e;

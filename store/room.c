@@ -46,18 +46,22 @@ static enum err keep_newest(struct store *s, enum statement which, uint64_t job,
   return query_run(&q);
 }
 
+static uint32_t kept_last(const struct store *s) {
+  return s->keeps_few ? 1 : s->keep_last;
+}
+
 enum err room_keep_models(struct store *s, uint64_t job) {
   struct query q = query_begin(&s->database, SQL_MODELS_KEEP);
   bind_u64(&q, job);
-  bind_u64(&q, s->keep_last);
-  bind_u64(&q, s->keep_best);
+  bind_u64(&q, kept_last(s));
+  bind_u64(&q, s->keeps_few ? 0 : s->keep_best);
   return query_run(&q);
 }
 
 enum err room_keep_newest(struct store *s, uint64_t job) {
   enum err e = keep_newest(s, SQL_PAYLOADS_KEEP, job, KEEP_PAYLOADS);
   if (e == ERR_OK)
-    e = keep_newest(s, SQL_HALVES_KEEP, job, s->keep_last);
+    e = keep_newest(s, SQL_HALVES_KEEP, job, kept_last(s));
   if (e == ERR_OK)
     e = room_keep_models(s, job);
   return e;

@@ -13,6 +13,8 @@ struct store {
   int state_fd, lock_fd; /* −1: not open */
   uint64_t epoch;
   uint32_t keep_last, keep_best;
+  bool keeps_few; /* of these the newest only */
+  uint64_t max_bytes;
   bool read_only;
   bool poisoned; /* a sync or commit failed: what the disk holds is not known, nothing is written any more */
 };
@@ -45,6 +47,9 @@ MUST_USE enum err room_roll_back_last(struct store *s, uint64_t job, struct stor
 /* Two parameters, two columns. */
 void bind_label(struct query *q, struct round_label label);
 struct round_label column_label(struct query *q);
+
+/* ERR_NO_SPACE when so many bytes more would exceed the cap. */
+MUST_USE enum err room_admit(const struct store *s, uint64_t n_bytes);
 
 /* < 0, 0, > 0 as a is before, equal to, after b. */
 int label_compare(struct round_label a, struct round_label b);

@@ -33,6 +33,7 @@ struct store_config {
   const struct digest_fn *digest;
   uint32_t keep_last; /* newest committed snapshots kept, ≥ 1 */
   uint32_t keep_best; /* … and the best ones on the validation split: struct store_model says how they are ordered */
+  uint64_t max_bytes; /* a round that would make the state directory larger is refused as by a full disk; 0: no cap */
   uint32_t random;    /* lower half of the new boot epoch: the store has no randomness of its own */
 };
 
@@ -240,6 +241,19 @@ MUST_USE enum err store_event_last(struct store *s, uint64_t *out_id);
 
 /* Kept as a ring of the last 10 000. `name` is stable (WORDS-WITH-DASHES), `text` a sentence. */
 MUST_USE enum err store_event(struct store *s, int64_t at_unix_s, const char *name, const char *peer, const char *text);
+
+/* ---- room --------------------------------------------------------------------------------------------------------- */
+
+struct store_room {
+  uint64_t free_bytes; /* of the file system, for this user */
+  uint64_t used_bytes; /* by the files of the state directory */
+};
+
+MUST_USE enum err store_measure(const struct store *s, struct store_room *out_room);
+
+/* Keeps as little as a restart needs while the disk is nearly full: the newest snapshot, and what is pinned. What is let go
+ * is let go at once. With `few` false the next rounds are kept again as the configuration says. */
+MUST_USE enum err store_keep_few(struct store *s, bool few);
 
 /* ---- reading (either handle) -------------------------------------------------------------------------------------- */
 

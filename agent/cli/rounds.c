@@ -9,6 +9,7 @@
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/cli/wait.h"
+#include "agent/cli/written.h"
 #include "agent/scalar.h"
 
 enum {
@@ -131,10 +132,22 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
     table_print(round_columns, N_ROUND_COLUMNS, rows, false, out);
     json_decref(rows);
     print_notes(data, out);
+    fputs("\nwritten   ", out);
+    value_print(json_object_get(data, "written_bytes"), FORM_BYTES, out);
+    fputs(" a round, ", out);
+    value_print(json_object_get(data, "written_day_bytes"), FORM_BYTES, out);
+    fputs(" a day with rounds as long as this one\n", out);
     fputc('\n', out);
   }
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), call->format == FORMAT_TSV,
               out);
+}
+
+static void add_written(json_t *data, const struct config *c, const struct site_job_config *job) {
+  uint64_t written = written_a_round(c, job);
+  double seconds = json_number_value(json_object_get(data, "seconds"));
+  json_object_set_new(data, "written_bytes", json_integer((json_int_t)written));
+  json_object_set_new(data, "written_day_bytes", written_a_day(written, seconds));
 }
 
 int verb_rounds_show(struct call *call) {
@@ -152,8 +165,10 @@ int verb_rounds_show(struct call *call) {
         json_pack("{s:s, s:I, s:I}", "ask", "round", "round", (json_int_t)label.round, "sub", (json_int_t)label.sub);
     data = ask(call, c, call_request(call, request),
                &(struct history_query){.job = config_job_id(c, &job->job), .one_round = true, .label = label}, &code);
-    if (data)
+    if (data) {
       round_explain(data, job->job.contract);
+      add_written(data, c, job);
+    }
   }
   config_free(c);
   return data ? answer(call, data, view_show) : code;

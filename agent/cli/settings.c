@@ -8,6 +8,7 @@
 #include "agent/cli/history.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/cli/written.h"
 #include "agent/core/work.h"
 #include "agent/key.h"
 #include "agent/round_json.h"
@@ -125,8 +126,7 @@ static enum err check_data_files(const struct config *c, const struct site_job_c
 
 /* What the model trained alone will cost, 0 without one; by auto it may end soon. */
 static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model) {
-  bool is_wanted = s->shadow == SHADOW_ON || (s->shadow == SHADOW_AUTO && c->n_peers > 0);
-  return is_wanted ? SHADOW_ARRAYS * model : 0;
+  return shadow_is_wanted(c, s) ? SHADOW_ARRAYS * model : 0;
 }
 
 /* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
@@ -162,10 +162,13 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   size_t disk = (3 + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? 3 * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
-  return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "job", job->name, "version",
+  uint64_t written = written_a_round(c, s);
+  return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",
                    (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round, "shadow_bytes",
-                   (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c, s) : json_null());
+                   (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c, s) : json_null(),
+                   "written_bytes", (json_int_t)written, "written_day_bytes",
+                   written_a_day(written, seconds_a_round(c, s)));
 }
 
 /* The first job's row with what is of the site; where there are several, all of them in `jobs`, too. */
@@ -188,11 +191,16 @@ static json_t *forecast(const struct config *c, const struct identity_key *own) 
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {
-  static const struct column columns[] = {
-      {"SITE FILE", "site_file", FORM_TEXT},    {"JOB", "job", FORM_TEXT},
-      {"PARAMETERS", "parameters", FORM_COUNT}, {"PEERS", "peers", FORM_COUNT},
-      {"AT MOST", "follow_max", FORM_COUNT},    {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
-      {"ON DISK", "disk_bytes", FORM_BYTES},    {"EACH WAY A ROUND", "round_bytes", FORM_BYTES}};
+  static const struct column columns[] = {{"SITE FILE", "site_file", FORM_TEXT},
+                                          {"JOB", "job", FORM_TEXT},
+                                          {"PARAMETERS", "parameters", FORM_COUNT},
+                                          {"PEERS", "peers", FORM_COUNT},
+                                          {"AT MOST", "follow_max", FORM_COUNT},
+                                          {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
+                                          {"ON DISK", "disk_bytes", FORM_BYTES},
+                                          {"EACH WAY A ROUND", "round_bytes", FORM_BYTES},
+                                          {"WRITTEN A ROUND", "written_bytes", FORM_BYTES},
+                                          {"A DAY", "written_day_bytes", FORM_BYTES}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "jobs"), call->format == FORMAT_TSV,
               out);
   if (call->format == FORMAT_TSV || json_integer_value(json_object_get(data, "shadow_bytes")) == 0)

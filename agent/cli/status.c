@@ -74,7 +74,10 @@ static void print_overview(const json_t *data, bool is_tsv, FILE *out) {
                                           {"GLOBAL", "job.global", FORM_HEADLINE},
                                           {"SENT", "sent_bytes", FORM_BYTES},
                                           {"RECEIVED", "received_bytes", FORM_BYTES},
-                                          {"UP", "uptime_s", FORM_DURATION}};
+
+                                          {"UP", "uptime_s", FORM_DURATION},
+                                          {"DISK", "disk.state", FORM_TEXT},
+                                          {"ROUNDS LEFT", "disk.rounds_left", FORM_COUNT}};
   json_t *rows = json_pack("[O]", data);
   table_print(columns, sizeof columns / sizeof *columns, rows, is_tsv, out);
   json_decref(rows);

@@ -98,6 +98,11 @@ static bool continues(const struct inbox *in, const struct manifest *m) {
   return is_next(in, m) && digest_equal(&m->chain, &in->held.position.chain);
 }
 
+/* The peer has published nothing yet: there is no copy to get before. */
+static bool has_no_chain(const struct manifest *m) {
+  return digest_is_zero(&m->chain);
+}
+
 static void take_none(struct inbox *in, const struct manifest *m) {
   in->held.position.boot_epoch = m->boot_epoch;
   in->held.position.sequence = m->sequence;
@@ -121,7 +126,7 @@ static bool is_wanted(const struct inbox *in, const struct manifest *m) {
 static void offers_settle(struct inbox *in) {
   while (in->n_offers > 0) {
     const struct manifest *m = &in->offers[0];
-    if (m->kind == MANIFEST_NONE && continues(in, m))
+    if (m->kind == MANIFEST_NONE && (continues(in, m) || has_no_chain(m)))
       take_none(in, m);
     else if (is_wanted(in, m))
       return;

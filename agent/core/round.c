@@ -142,6 +142,10 @@ static void halt(struct round_machine *m, struct scribe_result *r, uint64_t now_
   m->ports.state_changed(m->ports.context);
 }
 
+void round_set_tight(struct round_machine *m, bool is_tight) {
+  m->is_tight = is_tight;
+}
+
 static void leave_halt(struct round_machine *m) {
   if (m->halted == ERR_OK || m->unwritten[0] != NULL)
     return;

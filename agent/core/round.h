@@ -124,6 +124,9 @@ void round_roll_back_view(const struct round_machine *m, struct round_roll_back_
 /* "rolled back to 380: bad sensor". The text is from outside: show it escaped. */
 void notice_text(const struct wire_notice *n, char out_text[MAX_REASON_BYTES]);
 
+/* While it is tight there is no room for an update: rounds are trained and merged, but published as none. */
+void round_set_tight(struct round_machine *m, bool is_tight);
+
 /* Time passed. Returns when to be called again at the latest (UINT64_MAX: on the next event only). */
 uint64_t round_tick(struct round_machine *m, uint64_t now_ms);
 

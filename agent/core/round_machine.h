@@ -8,7 +8,7 @@
 #include "agent/core/round_peer.h"
 
 enum {
-  HALTED_RETRY_MS = 30000,
+  HALTED_RETRY_MS = 5000,
   JUMP_RETRY_MS = 5000,
   PUMP_MS = 500,          /* how often an inbox that lacks something is looked after */
   MAX_ADOPTED_COPIES = 3, /* a joiner starts from the median of so many */
@@ -58,7 +58,9 @@ struct round_machine {
   uint64_t next_jump_ms;  /* not before: one has failed */
 
   /* the disk */
-  enum err halted; /* ERR_OK: not halted */
+  enum err halted;  /* ERR_OK: not halted */
+  bool is_tight;    /* no room for an update of ours … */
+  bool is_withheld; /* … so that the round in work has none */
   struct scribe_job *unwritten[N_UNWRITTEN];
   uint64_t retry_at_ms;
   uint64_t raising_above; /* highest epoch that was proved; 0: no raise is under way */

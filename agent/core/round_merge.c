@@ -117,6 +117,8 @@ static void take_links(struct round_machine *m, size_t peer, struct merge_peer *
 void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind) {
   struct trainer_job *job = machine_trainer_job(m, kind);
   job->whole_snapshot = m->phase == PHASE_JUMPING;
+  job->is_withheld = m->is_withheld;
+  m->is_withheld = false;
   job->peers = calloc(m->config.n_peers + 1, sizeof *job->peers);
   MUST(job->peers != NULL);
   for (size_t i = 0; i < m->config.n_peers; i++) {

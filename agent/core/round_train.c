@@ -105,7 +105,7 @@ void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
 
 /* ---- publishing --------------------------------------------------------------------------------------------------- */
 
-static struct manifest own_manifest(const struct round_machine *m, const struct trainer_result *r) {
+static struct manifest own_manifest(const struct round_machine *m, const struct trainer_result *r, enum err missing) {
   struct manifest own = m->config.identity;
   own.boot_epoch = m->config.boot_epoch;
   own.sequence = m->last_sequence + 1;
@@ -113,8 +113,8 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
   own.sub = m->in_work.sub < UINT16_MAX ? (uint16_t)m->in_work.sub : UINT16_MAX; /* shown, never reckoned with */
   own.degree = (uint16_t)m->config.n_peers;
   own.mu = 1;
-  if (r->error != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
-    int index = err_drop_index(r->error);
+  if (missing != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
+    int index = err_drop_index(missing);
     own.kind = MANIFEST_NONE;
     own.encoding = (uint8_t)(index < 0 ? 0 : index);
     own.chain = m->own.chain;
@@ -159,10 +159,13 @@ static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
   job->publication.n_copy = r->n_copy;
 }
 
-/* A training that failed publishes that there is nothing. */
+/* A training that failed publishes that there is nothing, and so does one for whose update there is no room: its steps stay
+ * in the model, and the next difference has them. */
 static void publish(struct round_machine *m, struct trainer_result *r) {
   struct scribe_job *job = machine_scribe_job(SCRIBE_PUBLISH);
-  struct manifest manifest = own_manifest(m, r);
+  m->is_withheld = r->error == ERR_OK && m->is_tight;
+  m->starts_chain = m->starts_chain || (m->is_withheld && m->encodes_full);
+  struct manifest manifest = own_manifest(m, r, m->is_withheld ? ERR_NO_ROOM : r->error);
   m->ports.sign(m->ports.context, &manifest, job->manifest);
   m->last_sequence = manifest.sequence;
   m->publishing.position = link_place(&manifest).position;

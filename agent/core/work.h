@@ -73,6 +73,7 @@ struct trainer_job {
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
   bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
+  bool is_withheld;          /* JOB_MERGE: what was encoded before was not published */
   struct merge_peer *peers;  /* JOB_MERGE, JOB_ADOPT */
   size_t n_peers;
 };
@@ -123,6 +124,8 @@ enum scribe_job_kind {
   SCRIBE_QUERY,      /* rounds for a CLI client */
   SCRIBE_EVENTS,     /* events for one */
   SCRIBE_CHANGE,     /* a pin or the serving pointer for one */
+  SCRIBE_MEASURE,    /* room is measured, as after every publication and commit */
+  N_SCRIBE_JOB_KINDS
 };
 
 enum model_change { CHANGE_PIN, CHANGE_UNPIN, CHANGE_SERVE };
@@ -146,6 +149,8 @@ struct scribe_job {
   int64_t at_unix_s;
 
   uint64_t above; /* SCRIBE_RAISE_EPOCH */
+
+  bool keeps_few; /* SCRIBE_MEASURE: from now on, as store_keep_few says */
 
   /* SCRIBE_LOAD_MODEL (max_bytes of each file), SCRIBE_ROLL_BACK (note, at_unix_s): of_job and label are those below */
   size_t max_bytes;
@@ -183,6 +188,11 @@ struct scribe_result {
   struct scribe_job *job; /* moved back when the error is temporary, so that it can be tried again, else NULL */
 
   uint64_t boot_epoch; /* SCRIBE_RAISE_EPOCH */
+
+  /* SCRIBE_PUBLISH, SCRIBE_COMMIT, SCRIBE_MEASURE */
+  bool has_room;
+  struct store_room room;
+  uint64_t n_written; /* bytes of the files that a publication or commit has written */
 
   struct buffer half, model;        /* SCRIBE_LOAD_MODEL */
   struct store_roll_back roll_back; /* SCRIBE_ROLL_BACK: what was committed */

@@ -89,6 +89,7 @@ static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
                                 .digest = &digest_blake2b,
                                 .keep_last = a->config->keep_last,
                                 .keep_best = a->config->keep_best,
+                                .max_bytes = (uint64_t)a->config->store_max_mib << 20,
                                 .random = (uint32_t)random_u64()};
   memcpy(config.identity, identity_public(a->identity)->bytes, sizeof config.identity);
   enum err e;
@@ -234,7 +235,9 @@ static void end_when_done(struct agent *a, uint64_t now_ms) {
 /* When the loop has to turn again at the latest. */
 static uint64_t tick(struct agent *a, uint64_t now_ms) {
   uint64_t due_ms = control_due_ms(a->control), parked_ms = parking_due_ms(&a->parking);
+  uint64_t disk_ms = agent_tick_disk(a, now_ms);
   due_ms = parked_ms < due_ms ? parked_ms : due_ms;
+  due_ms = disk_ms < due_ms ? disk_ms : due_ms;
   for (size_t i = 0; i < a->n_jobs; i++) {
     uint64_t job_ms = round_tick(a->jobs[i]->round, now_ms);
     due_ms = job_ms < due_ms ? job_ms : due_ms;
@@ -297,6 +300,8 @@ static enum err take_descriptors(size_t n_peers, char why[MAX_CONFIG_WHY_BYTES])
 
 int agent_run(const struct config *config, bool holds) {
   struct agent a = {.config = config, .holds = holds, .signal_fd = -1, .started_ms = clock_ms()};
+  a.disk.max_bytes = (uint64_t)config->store_max_mib << 20;
+  a.disk.n_kept = config->keep_last + config->keep_best;
   char why[MAX_CONFIG_WHY_BYTES] = "";
   log_set(config->log_level, config->log_format);
   enum err e = signals_open(&a.signal_fd);

@@ -148,6 +148,39 @@ static size_t count_alive(const struct agent_job *j) {
   return n;
 }
 
+/* "gathering round 12: waits for mec-03, closes in 8 s" */
+static void write_phase(const struct agent_job *j, const struct round_view *view, char *out, size_t capacity) {
+  uint64_t now_ms = clock_ms();
+  size_t n = 0;
+  int n_head = snprintf(out, capacity, "%s round %" PRIu64, phase_name(view->phase), view->in_work.round);
+  if (view->phase != PHASE_GATHERING || n_head < 0)
+    return;
+  n = (size_t)n_head;
+  for (size_t i = 0, n_names = 0; i < j->agent->config->n_peers && n < capacity; i++) {
+    struct round_peer_view peer;
+    round_peer_view(j->round, i, &peer);
+    if (peer.is_waited_for)
+      n += (size_t)snprintf(out + n, capacity - n, "%s%s", n_names++ ? ", " : ": waits for ", j->agent->names[i]);
+  }
+  uint64_t left_ms = view->closes_at_ms > now_ms ? view->closes_at_ms - now_ms : 0;
+  if (n < capacity)
+    snprintf(out + n, capacity - n, ", closes in %" PRIu64 " s", (left_ms + 999) / 1000);
+}
+
+/* Why the disk makes an agent less than well; false: it does not. */
+static bool write_disk(const struct agent *a, char *out, size_t capacity) {
+  static const char *const measures[] = {
+      [DISK_LOW] = "older models are let go", [DISK_TIGHT] = "it trains and publishes no update"};
+  const struct disk *d = &a->disk;
+  if (d->state == DISK_OK)
+    return false;
+  snprintf(out, capacity,
+           "%s: disk %s, room for %" PRIu64 " more rounds%s: %s; it goes on by itself when there is more",
+           a->config->state_dir, disk_state_name(d->state), disk_rounds_left(d),
+           disk_free_bytes(d) < d->room.free_bytes ? " under store.max_mib" : "", measures[d->state]);
+  return true;
+}
+
 static void judge(const struct agent_job *j, struct verdict *v) {
   const struct agent *a = j->agent;
   struct round_view view;
@@ -159,8 +192,10 @@ static void judge(const struct agent_job *j, struct verdict *v) {
   round_view(j->round, &view);
   size_t n_alive = count_alive(j), n_peers = a->config->n_peers;
   if (view.is_halted) {
-    snprintf(v->why, sizeof v->why, "%s: %s; it goes on by itself when that is over", a->config->state_dir,
-             err_sentence(view.halted_reason));
+    bool is_cap = view.halted_reason == ERR_NO_SPACE && disk_free_bytes(&a->disk) < a->disk.room.free_bytes;
+    snprintf(v->why, sizeof v->why, "%s: %s; room for %" PRIu64 " more rounds; it goes on by itself when that is over",
+             a->config->state_dir, is_cap ? "store.max_mib is reached" : err_sentence(view.halted_reason),
+             disk_rounds_left(&a->disk));
   } else if (view.phase == PHASE_PAUSED) {
     snprintf(v->why, sizeof v->why, "training failed three times in a row: see the log, then restart");
   } else if (view.phase == PHASE_FINISHED) {
@@ -173,12 +208,15 @@ static void judge(const struct agent_job *j, struct verdict *v) {
   } else if (view.phase == PHASE_MEETING || view.phase == PHASE_LOADING) {
     v->word = "WAITING";
     snprintf(v->why, sizeof v->why, "%s; %zu of %zu peers are here", phase_name(view.phase), n_alive, n_peers);
-  } else if (n_alive < n_peers) {
+  } else if (write_disk(a, v->why, sizeof v->why)) {
     v->word = "DEGRADED";
-    snprintf(v->why, sizeof v->why, "%zu of %zu peers take part", n_alive, n_peers);
   } else {
-    v->word = "OK";
-    snprintf(v->why, sizeof v->why, "%s", phase_name(view.phase));
+    bool are_all_here = n_alive == n_peers;
+    v->word = are_all_here ? "OK" : "DEGRADED";
+    size_t n = 0;
+    if (!are_all_here)
+      n = (size_t)snprintf(v->why, sizeof v->why, "%zu of %zu peers take part; ", n_alive, n_peers);
+    write_phase(j, &view, v->why + n, sizeof v->why - n);
   }
 }
 
@@ -275,6 +313,11 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "change", json_integer((json_int_t)change_of(j)));
   json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
+  json_object_set_new(o, "disk",
+                      json_pack("{s:s, s:I, s:I, s:I}", "state", disk_state_name(disk_state(&a->disk)), "free_bytes",
+                                (json_int_t)disk_free_bytes(&a->disk), "used_bytes",
+                                (json_int_t)a->disk.room.used_bytes, "rounds_left",
+                                (json_int_t)disk_rounds_left(&a->disk)));
   json_object_set_new(o, "job", job_object(j, now_ms));
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
   strangers_add(o, a, now_ms);

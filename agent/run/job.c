@@ -100,7 +100,7 @@ static size_t snapshot_max_bytes(const struct agent_job *j) {
 }
 
 enum err job_start_round(struct agent_job *j) {
-  const struct agent *a = j->agent;
+  struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
   size_t n_parameters = schema_parameters(j->schema);
   struct round_config config = {
@@ -127,6 +127,9 @@ enum err job_start_round(struct agent_job *j) {
       .is_steps_auto = s->job.is_steps_auto,
       .boot_epoch = a->boot_epoch,
   };
+  uint64_t publish_bytes, commit_bytes;
+  disk_forecast(config.link_bytes, config.full_bytes, &publish_bytes, &commit_bytes);
+  disk_expect(&a->disk, publish_bytes, commit_bytes);
   struct round_ports ports = agent_round_ports(j);
   return round_new(&config, &ports, &j->round);
 }

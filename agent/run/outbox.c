@@ -103,6 +103,15 @@ void outbox_publish(struct outbox *o, struct scribe_result *result) {
   publication_init(&o->pending);
 }
 
+void outbox_shrink(struct outbox *o) {
+  for (size_t k = 0; k + 1 < o->n_entries; k++) {
+    struct served *copy = &o->entries[k].copy;
+    if (copy->fd >= 0)
+      close(copy->fd);
+    copy->fd = -1;
+  }
+}
+
 /* What serves as the full copy of a publication: a chain start is one itself. */
 static const struct served *full_copy(const struct publication *p) {
   const struct served *s = p->update.manifest.kind == MANIFEST_FULL ? &p->update : &p->copy;

@@ -44,6 +44,9 @@ MUST_USE enum err outbox_load(struct outbox *o, struct store *store, const struc
 void outbox_prepare(struct outbox *o, const struct scribe_job *job);
 void outbox_publish(struct outbox *o, struct scribe_result *result);
 
+/* Closes the full copies but the newest one: their files are the largest, and while they are open the disk has them. */
+void outbox_shrink(struct outbox *o);
+
 /* As struct gossip_events says. */
 enum err outbox_find(const struct outbox *o, enum manifest_kind kind, uint64_t first, size_t i,
                      uint8_t out_bytes[MANIFEST_BYTES]);

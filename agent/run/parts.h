@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "agent/config.h"
+#include "agent/core/disk.h"
 #include "agent/core/round.h"
 #include "agent/exit.h"
 #include "agent/run/control.h"
@@ -56,6 +57,10 @@ struct agent {
   int signal_fd;
   uint64_t started_ms;
 
+  struct disk disk;
+  bool is_measuring; /* a measurement is with the scribe … */
+  bool keeps_few;    /* … and what the last one told it to keep */
+
   struct parking parking;
   struct log_limit event_limit;                       /* of the event ring */
   struct scribe_job *unwritten[MAX_UNWRITTEN_EVENTS]; /* events that a full disk refused, oldest first */
@@ -88,6 +93,11 @@ struct round_ports agent_round_ports(struct agent_job *j);
 
 /* Writes a row of the event ring; those about a peer (or "stranger") are subject to the limit of agent/run/log_limit.h. */
 void agent_write_event(struct agent *a, const char *name, const char *peer, const char *text);
+
+/* disk.c: the ladder of agent/core/disk.h. Measures when that is due, and returns when it is next. */
+uint64_t agent_tick_disk(struct agent *a, uint64_t now_ms);
+void agent_take_room(struct agent *a, const struct scribe_result *result);
+void agent_look_at_halts(struct agent *a);
 
 /* Takes what trainer and scribe have finished. */
 void agent_take_results(struct agent *a);

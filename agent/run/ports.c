@@ -366,8 +366,11 @@ static void go_on_writing(struct agent *a) {
 }
 
 static void take_written(struct agent *a, struct scribe_result *r) {
-  static const bool of_round[] = {[SCRIBE_PUBLISH] = true,    [SCRIBE_COMMIT] = true,    [SCRIBE_RAISE_EPOCH] = true,
-                                  [SCRIBE_LOAD_MODEL] = true, [SCRIBE_ROLL_BACK] = true, [SCRIBE_CHANGE] = false};
+  static const bool of_round[N_SCRIBE_JOB_KINDS] = {[SCRIBE_PUBLISH] = true,
+                                                    [SCRIBE_COMMIT] = true,
+                                                    [SCRIBE_RAISE_EPOCH] = true,
+                                                    [SCRIBE_LOAD_MODEL] = true,
+                                                    [SCRIBE_ROLL_BACK] = true};
   bool is_round = of_round[r->kind];
   if (is_round && r->kind != SCRIBE_LOAD_MODEL && r->error != ERR_OK && !err_is_temporary(r->error)) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
@@ -377,6 +380,7 @@ static void take_written(struct agent *a, struct scribe_result *r) {
     scribe_result_free(r);
     return;
   }
+  agent_take_room(a, r);
   if (r->kind == SCRIBE_QUERY)
     agent_answer_query(a, r);
   if (r->kind == SCRIBE_CHANGE)
@@ -399,6 +403,7 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
     take_epoch(owner, r->boot_epoch);
   round_on_written(owner->round, r, clock_ms());
+  agent_look_at_halts(a);
 }
 
 void agent_take_results(struct agent *a) {

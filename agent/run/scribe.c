@@ -9,6 +9,7 @@
 
 struct scribe {
   struct store *store; /* the scribe thread's while that runs */
+  bool keeps_few;      /* the scribe thread's */
   struct mailbox *jobs, *results;
   pthread_t thread;
   size_t n_unanswered;   /* loop thread */
@@ -59,6 +60,14 @@ static enum err commit(struct scribe *s, struct scribe_job *job, struct scribe_r
 static enum err note_event(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   (void)result;
   return store_event(s->store, job->at_unix_s, job->event_name, job->event_peer, job->event_text);
+}
+
+static enum err measure(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  (void)result;
+  enum err e = job->keeps_few == s->keeps_few ? ERR_OK : store_keep_few(s->store, job->keeps_few);
+  if (e == ERR_OK)
+    s->keeps_few = job->keeps_few;
+  return e;
 }
 
 static enum err raise_epoch(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
@@ -144,16 +153,29 @@ static enum err query_events(struct scribe *s, struct scribe_job *job, struct sc
   return e;
 }
 
+/* Of its files. */
+static uint64_t bytes_of(const struct scribe_job *job) {
+  const struct store_publication *p = &job->publication;
+  const struct store_commitment *c = &job->commitment;
+  return job->kind == SCRIBE_PUBLISH  ? p->n_payload + p->n_half
+         : job->kind == SCRIBE_COMMIT ? c->n_model + c->n_own_half + c->n_shadow
+                                      : 0;
+}
+
 static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   static enum err (*const run[])(struct scribe *, struct scribe_job *, struct scribe_result *) = {
       [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit,       [SCRIBE_EVENT] = note_event,
       [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,         [SCRIBE_EVENTS] = query_events,
       [SCRIBE_LOAD_MODEL] = load_model,   [SCRIBE_ROLL_BACK] = roll_back, [SCRIBE_CHANGE] = change,
+      [SCRIBE_MEASURE] = measure,
   };
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
   *result = (struct scribe_result){.kind = job->kind, .owner = job->owner, .payload_fd = -1, .copy_fd = -1};
   result->error = run[job->kind](s, job, result);
+  if (job->kind == SCRIBE_PUBLISH || job->kind == SCRIBE_COMMIT || job->kind == SCRIBE_MEASURE)
+    result->has_room = store_measure(s->store, &result->room) == ERR_OK;
+  result->n_written = bytes_of(job);
   if (result->error != ERR_OK)
     close_files(result);
   if (err_is_temporary(result->error))

@@ -482,7 +482,9 @@ static enum err answer_model(struct trainer *t, bool with_half, struct trainer_r
 
 static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
-  if (t->has_unpublished)
+  if (t->has_unpublished && job->is_withheld)
+    learner_withheld(t->learner);
+  else if (t->has_unpublished)
     learner_published(t->learner);
   t->has_unpublished = false;
   enum err e = links_apply(t, job, result);

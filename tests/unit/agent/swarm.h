@@ -457,7 +457,7 @@ static inline void trainer_apply(struct swarm_agent *a, struct merge_peer *p) {
 }
 
 static inline void trainer_merge(struct swarm_agent *a, struct trainer_job *job, struct trainer_result *r) {
-  if (a->has_pending)
+  if (a->has_pending && !job->is_withheld)
     a->copy = a->pending;
   a->has_pending = false;
   double sum = 0, weights = 0, best = 0;

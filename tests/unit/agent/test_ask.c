@@ -68,7 +68,8 @@ static struct site_folder make_site(void) {
 static const char status[] =
     OK("{\"name\":\"mec-07\",\"word\":\"WAITING\",\"why\":\"gathering\\u001b[2J\",\"uptime_s\":190.5,\"sent_bytes\":"
        "2900000,"
-       "\"received_bytes\":120,\"job\":{\"name\":\"inspection\",\"version\":1,\"parameters\":451,\"count\":20,"
+       "\"received_bytes\":120,\"disk\":{\"state\":\"low\",\"rounds_left\":2},\"job\":{\"name\":\"inspection\","
+       "\"version\":1,\"parameters\":451,\"count\":20,"
        "\"phase\":\"gathering\","
        "\"round\":6,\"sub\":2,\"round_in_work\":7,\"progress\":3,\"progress_total\":9,\"closes_in_s\":12.5,"
        "\"next_round_in_s\":3,"
@@ -106,9 +107,8 @@ START_TEST(status_is_a_view_of_the_answer) {
   fake_agent_start(&a, &f, status);
   CLI(&c, "-C", f.site, "status", "--format", "tsv");
   fake_agent_stop(&a);
-  ck_assert_str_eq(
-      c.out,
-      "mec-07\tWAITING\t6\t2\tgathering\t0.40999999999999998\taccuracy\t0.88500000000000001\t-\t2900000\t120\t190.5\n");
+  ck_assert_str_eq(c.out, "mec-07\tWAITING\t6\t2\tgathering\t0.40999999999999998\taccuracy\t0.88500000000000001\t-"
+                          "\t2900000\t120\t190.5\tlow\t2\n");
 
   fake_agent_start(&a, &f, status);
   CLI(&c, "-C", f.site, "status", "--format", "json");

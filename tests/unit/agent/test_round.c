@@ -595,6 +595,51 @@ START_TEST(a_full_disk_halts_and_leaves_by_itself) {
 }
 END_TEST
 
+START_TEST(room_that_comes_back_is_noticed_within_ten_seconds) {
+  struct swarm *s = forever(3);
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 5, 60000));
+  s->agents[0].disk = ERR_NO_SPACE;
+  swarm_run(s, 61234);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_HALTED);
+  s->agents[0].disk = ERR_OK;
+  swarm_run(s, 10000);
+  ck_assert_int_ne(swarm_phase(s, 0), PHASE_HALTED);
+  ck_assert_uint_eq(swarm_noted(s, 0, "resumed"), 1);
+  swarm_free(s);
+}
+END_TEST
+
+/* Without room for its updates an agent learns on and merges, its peers are told not to wait, and with room its next update
+ * brings what it had learnt meanwhile; also where that is its first one, which starts its chain. */
+START_TEST(a_tight_disk_publishes_nothing_and_nobody_waits) {
+  for (int is_first = 0; is_first < 2; is_first++) {
+    struct swarm *s = forever(3);
+    swarm_start_all(s);
+    if (!is_first)
+      ck_assert(swarm_until_round(s, 0, 5, 60000));
+    round_set_tight(s->agents[0].machine, true);
+    swarm_run(s, 10000);
+    uint64_t begin = swarm_round(s, 1);
+    size_t n_before = s->agents[0].n_trainings;
+    double copy = s->agents[0].copy;
+    swarm_run(s, 20000);
+    ck_assert_uint_ge(swarm_round(s, 1) - begin, 15); /* a round takes a little more than a second */
+    ck_assert_uint_gt(s->agents[0].n_trainings, n_before + 14);
+    ck_assert_int_eq(swarm_told(s, 1, 0)->reasons[0], ERR_NO_UPDATE);
+    ck_assert_int_eq(swarm_told(s, 0, 0)->outcome, ROUND_MERGED);
+    ck_assert_int_eq(swarm_told(s, 0, 0)->reasons[1], ERR_OK);
+    ck_assert(s->agents[0].copy == copy);
+    round_set_tight(s->agents[0].machine, false);
+    swarm_run(s, 10000);
+    ck_assert_int_eq(swarm_told(s, 1, 0)->reasons[0], ERR_OK);
+    ck_assert(s->agents[0].copy != copy);
+    ck_assert_uint_le(swarm_round(s, 1) - swarm_round(s, 0), 1);
+    swarm_free(s);
+  }
+}
+END_TEST
+
 START_TEST(training_runs_beside_the_commit_and_nothing_leaves_before_it) {
   struct swarm *s = forever(2);
   swarm_start_all(s);
@@ -839,7 +884,8 @@ int main(void) {
       three_broken_payloads_in_a_row_quarantine, equivocation_quarantines,
       unbelievable_sample_counts_are_refused_but_the_copy_moves, weights_by_samples_are_right_from_the_first_round_on,
       failed_trainings_publish_none_halve_the_rate_and_pause, a_merge_that_is_not_finite_keeps_the_half_step,
-      a_full_disk_halts_and_leaves_by_itself, training_runs_beside_the_commit_and_nothing_leaves_before_it,
+      a_full_disk_halts_and_leaves_by_itself, room_that_comes_back_is_noticed_within_ten_seconds,
+      a_tight_disk_publishes_nothing_and_nobody_waits, training_runs_beside_the_commit_and_nothing_leaves_before_it,
       a_rolled_back_store_is_proved_and_starts_a_new_chain,
       a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk,
       alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange,

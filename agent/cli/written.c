@@ -1,0 +1,48 @@
+#include "agent/cli/written.h"
+
+#include "agent/cli/history.h"
+#include "agent/core/disk.h"
+#include "models/codec.h"
+#include "models/schema.h"
+
+bool shadow_is_wanted(const struct config *c, const struct site_job_config *job) {
+  return job->shadow == SHADOW_ON || (job->shadow == SHADOW_AUTO && c->n_peers > 0);
+}
+
+uint64_t written_a_round(const struct config *c, const struct site_job_config *site_job) {
+  static const uint64_t shadow_copies = 3; /* that its snapshot has */
+  const struct job_config *job = &site_job->job;
+  struct schema *schema;
+  char reason[MAX_REASON_BYTES];
+  uint64_t publish, commit;
+  if (schema_from_arch(job->arch, job->contract, &schema, reason))
+    return 0;
+  size_t n_parameters = schema_parameters(schema);
+  schema_free(schema);
+  disk_forecast(codec_bound(job->codec, n_parameters), codec_bound(CODEC_F32, n_parameters), &publish, &commit);
+  return publish + commit + (shadow_is_wanted(c, site_job) ? shadow_copies * codec_bound(CODEC_F32, n_parameters) : 0);
+}
+
+json_t *written_a_day(uint64_t bytes, double round_seconds) {
+  static const double seconds_a_day = 86400;
+  return round_seconds > 0 ? json_real((double)bytes * seconds_a_day / round_seconds) : json_null();
+}
+
+double seconds_a_round(const struct config *c, const struct site_job_config *job) {
+  enum { LOOK_BACK = 20 };
+  char why[MAX_REASON_BYTES];
+  json_t *data = NULL;
+  const json_t *row, *rows;
+  double sum = 0;
+  size_t i, n = 0;
+  if (history_read(c, &(struct history_query){.job = config_job_id(c, &job->job), .last = LOOK_BACK}, &data, why))
+    return 0;
+  rows = json_object_get(data, "rounds");
+  json_array_foreach(rows, i, row) {
+    const json_t *seconds = json_object_get(row, "seconds");
+    sum += json_number_value(seconds);
+    n += json_is_number(seconds);
+  }
+  json_decref(data);
+  return n ? sum / (double)n : 0;
+}
