@@ -13,7 +13,7 @@ static bool may_vouch(const struct round_peer *p) {
  * fewer than three peers f is 0 and a word alone would do: with `must_prove` such a peer vouches for no more than the
  * rounds of updates that it has signed. */
 static uint64_t vouched_round(const struct round_machine *m, bool must_prove) {
-  uint64_t rounds[MAX_PEERS];
+  uint64_t rounds[MAX_PEERS] = {0};
   size_t n = 0, n_vouching = 0;
   for (size_t i = 0; i < m->config.n_peers; i++)
     n_vouching += may_vouch(&m->peers[i]);
@@ -71,7 +71,7 @@ static bool is_ready(const struct round_peer *p) {
 /* Its copy may still come: it has shown an update, or has had less time than two questions take; and one that is slow to
  * download is not waited for when there is another's. */
 static bool is_hopeful(const struct round_machine *m, const struct round_peer *p, size_t n_ready, uint64_t now_ms) {
-  bool is_silent = !p->has_offered && now_ms >= m->started_ms + 2 * ANSWER_MS;
+  bool is_silent = !p->has_offered && now_ms >= m->started_ms + (uint64_t)2 * ANSWER_MS;
   bool is_needed = n_ready == 0 || !p->is_slow_to_download;
   return round_peer_is_source(p) && !is_ready(p) && !is_silent && is_needed;
 }

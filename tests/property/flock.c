@@ -39,6 +39,7 @@ static struct flock_event pop(struct flock *f) {
     f->heap[i] = f->heap[child];
   }
   f->heap[i] = last;
+  f->heap[f->n_heap].data = NULL;
   return top;
 }
 

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,8 +106,8 @@ static enum err frame_send(void *context, uint64_t conn) {
 static void dial(void *context, size_t peer, const char *address) {
   struct flock_agent *a = context;
   struct flock *f = a->flock;
-  size_t to = SIZE_MAX;
-  HOLDS(sscanf(address, "tcp://10.0.0.%zu:", &to) == 1 && to < f->n_agents);
+  size_t to = strtoul(address + strlen("tcp://10.0.0."), NULL, 10);
+  HOLDS(to < f->n_agents);
   bool works = f->agents[to].is_alive && !f->links[a->number][to].is_cut && !f->links[to][a->number].is_cut;
   if (works) {
     f->wires = realloc(f->wires, (f->n_wires + 1) * sizeof *f->wires);

@@ -29,7 +29,7 @@ static size_t model_bytes(const struct flock_agent *a) {
 /* x ‖ x̂, as the half-step's snapshot. */
 static struct buffer half_of(const struct flock_agent *a, const double *copy) {
   size_t n = model_bytes(a);
-  struct buffer b = {malloc(2 * n), 2 * n};
+  struct buffer b = {malloc(2 * n + 1), 2 * n};
   MUST(b.bytes != NULL);
   memcpy(b.bytes, a->x, n);
   memcpy(b.bytes + n, copy, n);

@@ -268,6 +268,30 @@ START_TEST(a_training_is_answered_with_payload_and_half) {
 }
 END_TEST
 
+START_TEST(a_training_takes_the_steps_of_its_job) {
+  struct site s;
+  site_init(&s, 1);
+  site_start(&s);
+  struct trainer_result *r = run(&s, job_new(JOB_LOAD, 0));
+  ck_assert_int_eq(r->error, ERR_OK);
+  uint32_t epoch_steps = r->epoch_steps;
+  ck_assert_uint_eq(epoch_steps, (r->n_samples + 15) / 16);
+  trainer_result_free(r);
+  static const uint32_t steps[] = {7, 0, 90}; /* none: as the job file says, an epoch */
+  for (uint64_t i = 0; i < 3; i++) {
+    struct trainer_job *job = job_new(JOB_TRAIN, i + 1);
+    job->start_chain = i == 0;
+    job->steps = steps[i];
+    r = run(&s, job);
+    ck_assert_int_eq(r->error, ERR_OK);
+    ck_assert_uint_eq(r->local_steps, steps[i] > 0 ? steps[i] : epoch_steps);
+    trainer_result_free(r);
+    trainer_result_free(merge_nothing(&s, i + 1));
+  }
+  site_done(&s);
+}
+END_TEST
+
 START_TEST(alone_it_learns) {
   struct site s;
   site_init(&s, 1);
@@ -659,10 +683,10 @@ END_TEST
 int main(void) {
   return SUITE_RUN(
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
-      a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half, alone_it_learns,
-      a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits, the_scale_comes_back_with_the_model,
-      a_snapshot_splits_into_learner_and_scale, two_sites_average_to_the_same_model,
-      a_copy_made_of_links_equals_the_senders, a_bad_link_refuses_its_peer_and_no_other,
-      without_peers_the_model_stays_to_the_bit, stops_within_a_second_of_a_long_training, the_shadow_keeps_up,
-      the_payload_does_not_wait_for_the_shadow);
+      a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half,
+      a_training_takes_the_steps_of_its_job, alone_it_learns, a_failed_training_leaves_the_model_as_committed,
+      a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
+      two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
+      a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit,
+      stops_within_a_second_of_a_long_training, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
