@@ -103,6 +103,7 @@ static void print_shadow(const json_t *data, FILE *out) {
     fprintf(out, "no model is trained alone (%s); for `compare` write alone: { shadow: on }\n", mode);
     return;
   }
+  fputs("one model, ", out);
   value_print(json_object_get(shadow, "seconds"), FORM_DURATION, out);
   fputs(" a round, ", out);
   value_print(json_object_get(shadow, "share"), FORM_PERCENT, out);

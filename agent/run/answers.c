@@ -228,8 +228,8 @@ static json_t *shadow_object(const struct agent_job *j) {
   json_object_set_new(o, "mode", json_string(modes[j->config->shadow]));
   json_object_set_new(o, "on", json_boolean(f->is_on));
   json_object_set_new(o, "headline", f->is_on ? json_number(f->headline) : json_null());
-  json_object_set_new(o, "seconds", f->is_on ? json_real(f->seconds) : json_null());
-  json_object_set_new(o, "share", f->is_on ? json_real(f->share) : json_null());
+  json_object_set_new(o, "seconds", f->n_trainings > 0 ? json_real(f->seconds) : json_null());
+  json_object_set_new(o, "share", f->n_trainings > 0 ? json_real(f->share) : json_null());
   json_object_set_new(o, "memory_bytes", f->is_on ? json_integer((json_int_t)memory) : json_integer(0));
   return o;
 }

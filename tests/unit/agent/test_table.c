@@ -37,6 +37,7 @@ static const struct {
     {"{\"non-finite\":2}", FORM_TEXT, "non-finite 2"},
     {"0.885", FORM_PERCENT, "88.5"},
     {"0.123456", FORM_LOSS, "0.1235"},
+    {"0.885", FORM_SCORE, "0.885"},
     {"999", FORM_BYTES, "999 B"},
     {"1000", FORM_BYTES, "1.0 kB"},
     {"2900000", FORM_BYTES, "2.9 MB"},
@@ -122,11 +123,21 @@ START_TEST(paths_reach_into_objects) {
 }
 END_TEST
 
+START_TEST(a_headline_follows_its_metric) {
+  json_t *row =
+      json_loads("{\"job\":{\"metric\":\"accuracy\",\"local\":0.5},\"metric\":\"AUC\",\"global\":0.5}", 0, NULL);
+  ck_assert_int_eq(headline_form(row, "job.local"), FORM_PERCENT);
+  ck_assert_int_eq(headline_form(row, "global"), FORM_SCORE);
+  json_decref(row);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("agent/table");
   TCase *tcase = tcase_create("agent/table");
   tcase_add_loop_test(tcase, a_value_is_shown_in_its_unit, 0, sizeof values / sizeof *values);
   tcase_add_test(tcase, columns_are_aligned);
+  tcase_add_test(tcase, a_headline_follows_its_metric);
   tcase_add_test(tcase, no_rows_are_a_heading);
   tcase_add_test(tcase, control_characters_are_escaped);
   tcase_add_test(tcase, paths_reach_into_objects);
