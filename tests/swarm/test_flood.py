@@ -15,6 +15,7 @@ import time
 import unittest
 
 from agents import Swarm, die_with_parent, main, options, round_rate, starling, wait_for
+from tap import Tap
 
 ZMTP_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
 ZMTP_READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
@@ -196,35 +197,6 @@ class Squatters(unittest.TestCase):
 
 
 # ---- a key that nobody knows ----
-
-class Tap(threading.Thread):
-    """A relay to an agent that keeps what passes."""
-
-    def __init__(self, port):
-        super().__init__(daemon=True)
-        self.port, self.sent, self.answered, self.is_over = port, b"", b"", False
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.start()
-
-    @property
-    def address(self):
-        return f"tcp://127.0.0.1:{self.door.getsockname()[1]}"
-
-    def run(self):
-        client, _ = self.door.accept()
-        with client, socket.create_connection(("127.0.0.1", self.port)) as agent:
-            while not self.is_over:
-                for end in select.select([client, agent], [], [], 15)[0]:
-                    with contextlib.suppress(OSError):
-                        data = end.recv(65536)
-                        self.is_over = self.is_over or not data
-                        if end is client:
-                            self.sent += data
-                            agent.sendall(data)
-                        else:
-                            self.answered += data
-                            client.sendall(data)
-
 
 def zmtp_messages(stream):
     """The bodies of the messages in what one side of a connection has sent: what is neither greeting nor command."""

@@ -19,6 +19,7 @@ import time
 import unittest
 
 from agents import Swarm, die_with_parent, main, options, round_rate, wait_for
+from tap import Tap
 
 # Types of messages (gossip/PROTOCOL.md), and the pipe's own.
 SIGN, FLOOD, FLOODED = 1, 2, 3
@@ -31,6 +32,7 @@ N_PARAMETERS = (4 * 16 + 16) + (16 * 3 + 3)
 CHUNK_BYTES = 65536
 DEADLINE_S = 1
 MAX_RSS_MIB = 64
+MAX_GROWTH_MIB = 32
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 ZMTP_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -67,11 +69,11 @@ def rss_mib(site):
 class Liar:
     """A session with an agent in the name of a site that does not run. What is fetched from it is served from payloads."""
 
-    def __init__(self, site, victim, epoch):
+    def __init__(self, site, victim, epoch, address=None):
         self.epoch, self.origin = epoch, key_bytes(site.key)
         self.payloads, self.heard, self.flooded = {}, [], []
         self.process = subprocess.Popen([told_peer_program(), site.folder / "agent.key", "test", victim.key,
-                                         victim.address, str(epoch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         address or victim.address, str(epoch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=die_with_parent)
         threading.Thread(target=self.listen, daemon=True).start()
         self.send(NO_TYPE)  # any frame of ours proves our key
@@ -110,7 +112,7 @@ class Liar:
             self.process.stdin.write(struct.pack("<BI", kind, len(body)) + body)
             self.process.stdin.flush()
             return True
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # ended, or closed by the test
             return False
 
     def hello(self, sequence=0, round=0, proof=None):
@@ -164,7 +166,9 @@ class Hostile(unittest.TestCase):
         self.assertTrue(site.is_running, site.log[-2000:])
         site.wait_round(site.status()["job"]["round"] + n, n * DEADLINE_S + 20)
         if not options.small:  # sanitisers keep what was freed
-            self.assertLess(rss_mib(site), MAX_RSS_MIB)
+            self.assertLess(rss_mib(site), self.max_rss_mib)
+
+    max_rss_mib = MAX_RSS_MIB
 
     def refused(self, site):
         return site.peers()["x"]["refused"]
@@ -177,9 +181,9 @@ class Lies(Hostile):
         if not told_peer_program().exists():
             self.skipTest("told_peer is not built")
 
-    def liar(self, swarm, name="x"):
+    def liar(self, swarm, name="x", address=None):
         Lies.epoch += 1
-        liar = Liar(swarm[name], swarm["a"], self.epoch)
+        liar = Liar(swarm[name], swarm["a"], self.epoch, address)
         liar.hello()
         liar.state()
         return liar
@@ -242,6 +246,38 @@ class Lies(Hostile):
             a.wait_answers()
             self.goes_on(a)
 
+    def test_goes_back(self):
+        """A sequence and a round below what was merged: nothing moves back."""
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            with self.liar(swarm) as liar:
+                wait_for(lambda: a.state_of("x") not in ("unreachable", "no-session"), 10, "the session stands")
+                liar.publish(floats(0), sequence=2**40, round=a.status()["job"]["round"] + 1)
+                wait_for(lambda: any(kind == DONE for kind, _ in liar.heard), 15, "it is merged")
+                liar.heard.clear()
+                for i in range(100):
+                    liar.publish(floats(1), sequence=2**40 - 1 - i, round=1)
+                self.goes_on(a, 3)
+                self.assertNotIn(0, {body[-1] for kind, body in liar.heard if kind == DONE}, "nothing is merged")
+                self.assertIn(a.state_of("x"), ("slow", "stale", "late"))
+
+    def test_one_liar_about_rounds_among_three(self):
+        """With three peers one cannot make an agent jump, whatever round it claims."""
+        with Swarm("abcx", [("a", "b"), ("a", "c"), ("b", "c"), ("a", "x")], rows=60, test_rows=60,
+                   site={"round": {"deadline_min_s": 0.2, "deadline_max_s": DEADLINE_S, "meet_s": 2}}) as swarm:
+            a = swarm.start("abc")["a"]
+            a.wait_round(1, 30)
+            with self.liar(swarm) as liar:
+                wait_for(lambda: a.state_of("x") not in ("unreachable", "no-session"), 10, "the session stands")
+                for i in range(3):
+                    liar.state(round=10**9 + i, sequence=1 + i)
+                    liar.publish(floats(0), sequence=1 + i, round=10**9 + i)
+                    self.goes_on(a)
+                self.assertLess(a.status()["job"]["round"], 10**6)
+                row = a.round(a.status()["job"]["round"])["peers"]["x"]
+                self.assertTrue(row["reason"] != "ok" or row["lag"] >= 5, row)
+
     def test_floods(self):
         """Contents that change, as fast as a pipe takes them, each by a peer of its own; some are sent away for it."""
         seconds = 0.2 if options.small else 0.5
@@ -282,6 +318,102 @@ class Lies(Hostile):
                 a.wait_peer("x", {"slow"}, 30)
                 liar.process.send_signal(signal.SIGSTOP)  # nor reads any more
                 self.goes_on(a, 3)
+
+
+class Slow(Lies):
+    """Peers that take their time. The payloads have ten chunks."""
+    N_CHUNKS = 10
+
+    def big_swarm(self):
+        n = (self.N_CHUNKS * CHUNK_BYTES // 4 - 3) // 8  # dense n: 4 n + n, then 3 n + 3
+        return Swarm("abx", [("a", "b"), ("a", "x")], rows=60, test_rows=60,
+                     job={"model": f"dense {n}, relu, dense classes"},
+                     site={"round": {"deadline_min_s": 0.2, "deadline_max_s": DEADLINE_S, "meet_s": 1}}), 8 * n + 3
+
+    def publish_late(self, swarm, n, answer):
+        """x offers a payload for the next round and answers each GET in its own way; it is named, the others go on."""
+        a = swarm.start("ab")["a"]
+        a.wait_round(2, 30)
+        self.max_rss_mib = rss_mib(a) + MAX_GROWTH_MIB
+        with self.liar(swarm) as liar:
+            liar.is_patient()
+            liar.serve = lambda body: threading.Thread(target=answer, args=(liar, body), daemon=True).start()
+            wait_for(lambda: a.state_of("x") not in ("unreachable", "no-session"), 10, "the session stands")
+            payload = struct.pack("<f", 0) * n
+            root = bytes([9] * 32)
+            liar.payloads[root] = payload
+            liar.send(SIGN, liar.manifest(root=root, chain=digest(root), n_payload=len(payload),
+                                          round=a.status()["job"]["round"] + 1))
+            a.wait_peer("x", {"slow"}, 30)
+            self.goes_on(a, 3)
+            return self.refused(a)
+
+    def test_a_chunk_a_second(self):
+        def answer(liar, body):
+            first, count = struct.unpack("<II", body[72:80])
+            for i in range(first, first + count):
+                payload = liar.payloads[body[32:64]]
+                if not liar.send(CHUNK, body[32:48] + struct.pack("<IB", i, 0) + payload[i * CHUNK_BYTES:(i + 1) * CHUNK_BYTES]):
+                    return
+                time.sleep(1)
+        swarm, n = self.big_swarm()
+        with swarm:
+            self.publish_late(swarm, n, answer)
+
+    def test_a_byte_a_second(self):
+        def answer(liar, body):
+            while liar.send(CHUNK, body[32:48] + struct.pack("<IB", 0, 0) + b"!"):
+                time.sleep(1)
+        swarm, n = self.big_swarm()
+        with swarm:
+            self.assertGreater(self.publish_late(swarm, n, answer).get("message", 0), 0)
+
+    def test_another_index(self):
+        def answer(liar, body):
+            for index in (65535, self.N_CHUNKS, 2**31, 2**32 - 1):
+                liar.send(CHUNK, body[32:48] + struct.pack("<IB", index, 0) + bytes(CHUNK_BYTES))
+        swarm, n = self.big_swarm()
+        with swarm:
+            self.assertGreaterEqual(self.publish_late(swarm, n, answer).get("message", 0), 4)
+
+    def test_a_byte_a_second_on_the_wire(self):
+        """A frame that never ends is silence."""
+        with self.swarm() as swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_answers()
+            tap = Tap(a.port)
+            with self.liar(swarm, address=tap.address) as liar:
+                liar.send(BEAT, bytes([1]))
+                liar.send(ASK, liar.job + struct.pack("<BQB", FULL, 0, 1))
+                wait_for(lambda: {MANIFEST, NOT_YET} & {kind for kind, _ in liar.heard}, 10, "a has read all so far")
+                tap.trickles = True
+                for _ in range(10):
+                    liar.state()
+                begin = time.monotonic()
+                wait_for(lambda: a.state_of("x") in ("no-session", "unreachable", "absent"), 20, "a has noticed")
+                self.assertLess(time.monotonic() - begin, 5 if not options.small else 20)
+                self.goes_on(a, 3)
+
+    def test_reads_nothing(self):
+        """It asks for megabytes and takes none: what waits for it is references, and the connection ends."""
+        swarm, n = self.big_swarm()
+        with swarm:
+            a = swarm.start("ab")["a"]
+            a.wait_round(2, 30)
+            self.max_rss_mib = rss_mib(a) + MAX_GROWTH_MIB
+            tap = Tap(a.port)
+            with self.liar(swarm, address=tap.address) as liar:
+                liar.is_patient()
+                liar.send(ASK, liar.job + struct.pack("<BQB", FULL, 0, 1))
+                m = wait_for(lambda: [body for kind, body in liar.heard if kind == MANIFEST], 10, "a offers its model")[-1]
+                root, length = m[224:256], m[256:264]
+                tap.is_deaf = True
+                for i in range(1000):
+                    liar.send(GET, liar.job + root + length + struct.pack("<II", i % self.N_CHUNKS, 1))
+                    liar.state(sequence=i)
+                    liar.send(ASK, liar.job + struct.pack("<BQB", DIFFERENCE, 1, 8))
+                self.goes_on(a, 3)
+                wait_for(lambda: a.state_of("x") in ("slow", "no-session", "unreachable", "absent"), 30, "it is named")
 
 
 # What an enrolled peer can say at full speed, from dear to cheap.
