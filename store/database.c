@@ -208,7 +208,6 @@ static enum err settings_set(struct database *d, bool writes, char out_why[MAX_R
   }
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
     sqlite3_limit(d->sqlite, limits[i].id, limits[i].value);
-  sqlite3_busy_timeout(d->sqlite, BUSY_TIMEOUT_MS);
   for (size_t i = 0; i < sizeof pragmas / sizeof *pragmas; i++) {
     enum err e = writes || !pragmas[i].writer_only ? pragma_set(d, i, out_why) : ERR_OK;
     if (e != ERR_OK)
@@ -247,6 +246,8 @@ enum err database_open(struct database *d, const char *path, enum database_mode 
     return database_explain(ERR_LIMIT, path, out_why);
   int flags = modes[mode].flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   enum err e = database_error(d, sqlite3_open_v2(uri, &d->sqlite, flags, NULL));
+  if (e == ERR_OK)
+    sqlite3_busy_timeout(d->sqlite, BUSY_TIMEOUT_MS); /* the first read may meet a reader that restores the log */
   if (e == ERR_OK)
     e = database_number(d, "PRAGMA user_version", &version); /* the first read: locks, log, header */
   if (e == ERR_OK)

@@ -1,5 +1,6 @@
 /* starling config check|show|keys. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -216,6 +217,19 @@ static void view_check(const struct call *call, const json_t *data, FILE *out) {
   fputc('\n', out);
 }
 
+/* Where the cap leaves no room for what the configuration wants to keep. */
+static void warn_of_cap(struct call *call, const struct config *c, const json_t *data) {
+  const uint64_t database_bytes = 5u << 20, rounds = 3, mib = 1u << 20;
+  uint64_t kept = (uint64_t)json_integer_value(json_object_get(data, "disk_bytes"));
+  uint64_t round = (uint64_t)json_integer_value(json_object_get(data, "written_bytes"));
+  uint64_t needed = kept + rounds * round + database_bytes;
+  if (c->store_max_mib > 0 && needed > c->store_max_mib * mib)
+    answer_warn(call,
+                "store.max_mib is %" PRIu32 ", and %" PRIu64
+                " are needed to keep the models that the configuration names: older ones will be let go",
+                c->store_max_mib, needed / mib + 1);
+}
+
 int verb_config_check(struct call *call) {
   char why[MAX_CONFIG_WHY_BYTES];
   struct config *c;
@@ -227,8 +241,9 @@ int verb_config_check(struct call *call) {
     e = check_data_files(c, &c->jobs[i], why);
   if (!e)
     e = key_open(c, &identity, why);
-  int code = e ? answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why)
-               : answer(call, forecast(c, identity_public(identity)), view_check);
+  json_t *data = e ? NULL : forecast(c, identity_public(identity));
+  warn_of_cap(call, c, data);
+  int code = e ? answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why) : answer(call, data, view_check);
   identity_free(identity);
   config_free(c);
   return code;

@@ -158,6 +158,11 @@ class Cap(Ladder, unittest.TestCase):
     def test_ladder(self):
         """store.max_mib, as an ordinary user."""
         with Swarm("abc", ring("abc"), job=JOB, sites={"a": {"store": {"max_mib": 64}}}) as swarm:
+            a = swarm["a"]
+            self.assertEqual(a.cli("config", "check").err, "")
+            swarm.write_site("a", store={"max_mib": 4})
+            self.assertIn("store.max_mib is 4", a.cli("config", "check").err)
+            swarm.write_site("a")
             swarm.start()
             self.climb_down_and_up(swarm, Ballast(swarm["a"].state, swarm["a"], is_real=False))
 

@@ -2,6 +2,8 @@
 """What an operator watches and waits for: events, conditions, a disk that fills."""
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import threading
 import time
@@ -115,6 +117,31 @@ class Events(unittest.TestCase):
                     self.assertIsNone(waiting.poll())
                     waiting.kill()
 
+    def test_a_contract_that_differs(self):
+        with Swarm("ab", ring("ab"), job={"init_seed": 1}, site={"round": {"meet_s": 1, "deadline_min_s": 0.2}}) as swarm:
+            swarm.write_job({**swarm.job, "init_seed": 2}, "other.job.yaml")
+            swarm.write_site("b", jobs={"job": "../other.job.yaml"})
+            a = swarm.start()["a"]
+            a.wait_peer("b", ["contract"], 20)
+            wait_for(lambda: [row for row in self.lines(a, "--last", 100) if row["name"] == "contract"], 10, "the event")
+            row = next(row for row in self.lines(a, "--last", 100) if row["name"] == "contract")
+            self.assertEqual(row["peer"], "b")
+            self.assertIn("contract", row["text"])
+
+    def test_a_peer_that_flaps_does_not_flood_the_ring(self):
+        """Three at once, then one a minute, of each kind about one peer."""
+        with Swarm("ab", ring("ab")) as swarm:
+            a, b = swarm.start()["a"], swarm["b"]
+            for _ in range(6):
+                a.wait_peer("b", ["alive"], 20)
+                b.kill()
+                wait_for(lambda: a.peers()["b"]["state"] != "alive", 20, "it is seen to be gone")
+                b.start()
+            names = [row["name"] for row in self.lines(a, "--last", 1000) if row["peer"] == "b"]
+            for name in ("peer-connected", "peer-disconnected"):
+                self.assertGreaterEqual(names.count(name), 2)
+                self.assertLessEqual(names.count(name), 4)
+
     def test_formats(self):
         with Swarm("a", [], job={"count": 1}) as swarm:
             a = swarm["a"]
@@ -156,6 +183,16 @@ class Wait(unittest.TestCase):
         for condition in conditions:
             answer = site.cli("wait", "--for", condition, "--timeout", 20)
             self.assertEqual(answer.code, 0, answer)
+
+    def test_status_names_whom_a_gather_waits_for(self):
+        with Swarm("abc", ring("abc")) as swarm:
+            a, b = swarm.start()["a"], swarm["b"]
+            swarm.run_on(1, 30)
+            b.signal(signal.SIGSTOP)
+            self.addCleanup(b.signal, signal.SIGCONT)
+            pattern = r"gathering round \d+: waits for b, closes in \d+ s$"
+            wait_for(lambda: re.search(pattern, a.status()["why"]), 20, "status names b")
+            self.assertRegex(a.cli("status").out.splitlines()[2], pattern)
 
     def test_what_is_no_condition(self):
         with Swarm("ab", ring("ab")) as swarm:

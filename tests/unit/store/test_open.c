@@ -138,6 +138,41 @@ START_TEST(another_program_at_the_database_is_named) {
 }
 END_TEST
 
+/* In a child: holds the database so that nobody else may even read, says so, and lets go after a moment. */
+static pid_t hold_for_a_moment(const char *path) {
+  int said[2];
+  char byte;
+  ck_assert_int_eq(pipe(said), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    sqlite3 *db = NULL;
+    bool holds =
+        sqlite3_open(path, &db) == SQLITE_OK &&
+        sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT", NULL, NULL, NULL) == SQLITE_OK;
+    holds = write(said[1], "x", holds) == 1;
+    usleep(500000);
+    sqlite3_close(db);
+    _exit(!holds);
+  }
+  close(said[1]);
+  ck_assert_int_eq(read(said[0], &byte, 1), 1);
+  close(said[0]);
+  return pid;
+}
+
+/* As a reader does that restores the log after a crash, just when the agent starts again. */
+START_TEST(who_holds_the_database_for_a_moment_is_waited_for) {
+  struct fixture f = fixture_new();
+  int status;
+  store_close(fixture_open(&f));
+  pid_t pid = hold_for_a_moment(fixture_path(&f, "state.db"));
+  store_close(fixture_open(&f));
+  ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+  ck_assert_int_eq(status, 0);
+  fixture_free(&f);
+}
+END_TEST
+
 START_TEST(another_identity_is_foreign) {
   struct fixture f = fixture_new();
   store_close(fixture_open(&f));
@@ -348,8 +383,9 @@ int main(void) {
   return SUITE_RUN("open", a_first_start_makes_private_files, the_boot_epoch_rises_at_every_start,
                    the_boot_epoch_can_be_raised, a_lost_log_does_not_bring_an_epoch_back,
                    a_second_agent_is_locked_out_by_name, another_program_at_the_database_is_named,
-                   another_identity_is_foreign, another_programs_database_is_foreign, a_newer_database_is_left_alone,
-                   a_damaged_database_is_corrupt, tables_of_another_shape_are_corrupt, a_state_directory_that_cannot_be,
-                   no_permission_is_said, a_reader_needs_no_writable_directory, a_reader_sees_the_running_and_the_dead,
+                   who_holds_the_database_for_a_moment_is_waited_for, another_identity_is_foreign,
+                   another_programs_database_is_foreign, a_newer_database_is_left_alone, a_damaged_database_is_corrupt,
+                   tables_of_another_shape_are_corrupt, a_state_directory_that_cannot_be, no_permission_is_said,
+                   a_reader_needs_no_writable_directory, a_reader_sees_the_running_and_the_dead,
                    strange_characters_in_the_path, events_are_a_ring);
 }
