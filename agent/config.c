@@ -453,9 +453,15 @@ static enum err check_contract(struct loader *l) {
   enum err e = contract_check(c, reason);
   if (e)
     return FAIL(l, GROUP_JOB, contract_metric_fits(c) ? "task" : "metric", e, "%s", reason);
-  return c->scale.rule == SCALE_LOCAL
-             ? warn(l->c, "scale is local: each site then sees other inputs; numbers in the job file are better")
-             : ERR_OK;
+  static const char *const warnings[] = {
+      [SCALE_NONE] = NULL,
+      [SCALE_FIXED] = NULL,
+      [SCALE_LOCAL] = "scale is local: each site then sees other inputs; numbers in the job file are better",
+      [SCALE_POOLED] =
+          "scale is pooled: the number of samples, and mean and sd of each feature, are told to the peers; "
+          "every site needs every other as a peer",
+  };
+  return warnings[c->scale.rule] ? warn(l->c, "%s", warnings[c->scale.rule]) : ERR_OK;
 }
 
 static enum err check_model(struct loader *l) {

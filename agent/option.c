@@ -556,10 +556,12 @@ static enum err read_scale(struct option_reader *r, const struct option *o, cons
     return read_scale_map(r, o, value, scale);
   if (value->kind == TREE_TEXT && strcmp(value->text, "none") == 0)
     return ERR_OK;
-  if (value->kind != TREE_TEXT || strcmp(value->text, "local") != 0)
-    return option_fail(r, o, ERR_SYNTAX, NULL, "not a scaling; write none, local or { mean: [ … ], sd: [ … ] }");
-  scale->rule = SCALE_LOCAL;
-  return ERR_OK;
+  for (enum scale_rule rule = SCALE_LOCAL; rule <= SCALE_POOLED; rule++)
+    if (value->kind == TREE_TEXT && strcmp(value->text, scale_rule_name(rule)) == 0) {
+      scale->rule = rule;
+      return ERR_OK;
+    }
+  return option_fail(r, o, ERR_SYNTAX, NULL, "not a scaling; write none, { mean: [ … ], sd: [ … ] }, pooled or local");
 }
 
 static void write_numbers(const char *name, const double *values, size_t n, FILE *out) {
@@ -740,7 +742,8 @@ const struct option option_table[] = {
      "images: height x width x channels, as in 28x28x1"},
     {"range", CONTRACT(range_lo), &type_range, "", NO_BOUNDS, MUST_AGREE, "what raw inputs range over, as in 0..255"},
     {"scale", CONTRACT(scale), &type_scale, "none", NO_BOUNDS, MUST_AGREE,
-     "standardisation: none, { mean, sd } with the numbers, or local (each site its own)"},
+     "standardisation: none, { mean, sd } with the numbers, pooled (of all sites together), or local (each site its "
+     "own)"},
     {"holdout", CONTRACT(holdout), &type_number, "0.2", BOUNDS(0, 0.9), MUST_AGREE,
      "fraction of the samples kept as local test where a site names no test file"},
     {"validation", CONTRACT(validation), &type_number, "0.1", BOUNDS(0, 0.9), MUST_AGREE,

@@ -81,7 +81,8 @@
   X(BACKLOG, "backlog", "it sends faster than it is read")                                                             \
   X(GATE, "gate", "too many connections without a session")                                                            \
   X(CLONE, "clone", "two agents run with its key: a disk or key file was copied")                                      \
-  X(NO_ROOM, "no-room", "its disk has no room for an update")
+  X(NO_ROOM, "no-room", "its disk has no room for an update")                                                          \
+  X(POOL, "pool", "its pooled scaling differs: pooled needs every site to have every other as a peer")
 
 enum err {
 #define X(symbol, name, sentence) ERR_##symbol,

@@ -125,6 +125,17 @@ struct wire_state {
   struct wire_notice notice;
 };
 
+/* One job of a POOL: figures of which pooled scaling is made. Two arrays of n little-endian f64, whose values the receiver
+ * judges: means and sums of squared deviations of `count` training samples or, `is_frozen`, the means and standard
+ * deviations in use (count 0). */
+enum { MAX_POOL_PAIRS = 3000, POOL_PAIR_BYTES = 16 };
+struct wire_pool {
+  bool is_frozen;
+  uint64_t count;       /* ≥ 1 unless frozen */
+  uint16_t n;           /* 1 … MAX_POOL_PAIRS */
+  const uint8_t *bytes; /* borrowed for the call: n · POOL_PAIR_BYTES */
+};
+
 /* ---- what it tells ------------------------------------------------------------------------------------------------ */
 
 struct gossip_events {
@@ -156,6 +167,8 @@ struct gossip_events {
 
   /* The peer says what became of our update. */
   void (*on_done)(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome);
+
+  void (*on_pool)(void *context, size_t peer, size_t job, const struct wire_pool *pool);
 
   /* The peer wants the job file (zeros: every one that is offered): gossip_send_job_file. */
   void (*on_ask_job)(void *context, size_t peer, const struct digest *job);
@@ -222,6 +235,9 @@ void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job);
 
 /* DONE: what became of the peer's update. */
 void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, enum err outcome);
+
+/* POOL: statistics or frozen numbers of a job. Best effort, as a level: said again in each new session. */
+void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool);
 
 /* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */
 void gossip_count(struct gossip *g, size_t peer, enum err reason);

@@ -399,6 +399,28 @@ static void job_file_copy(struct writer *w, const struct message *m) {
   writer_bytes(w, m->job_file.bytes, m->job_file.n);
 }
 
+/* ---- POOL ------------------------------------------------------------------------------------------------------------ */
+
+static void pool_read(struct cursor *c, struct message *m) {
+  struct wire_pool *p = &m->pool.words;
+  digest_read(c, &m->pool.job);
+  p->is_frozen = cursor_flag(c);
+  p->count = cursor_u64(c);
+  p->n = cursor_u16(c);
+  demand(c, (p->count == 0) == p->is_frozen && p->n >= 1 && p->n <= MAX_POOL_PAIRS);
+  p->bytes = cursor_view(c, (size_t)p->n * POOL_PAIR_BYTES);
+}
+
+static void pool_write(struct writer *w, const struct message *m) {
+  const struct wire_pool *p = &m->pool.words;
+  MUST((p->count == 0) == p->is_frozen && p->n >= 1 && p->n <= MAX_POOL_PAIRS);
+  digest_write(w, &m->pool.job);
+  writer_u8(w, p->is_frozen);
+  writer_u64(w, p->count);
+  writer_u16(w, p->n);
+  writer_bytes(w, p->bytes, (size_t)p->n * POOL_PAIR_BYTES);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static const struct codec {
@@ -419,6 +441,7 @@ static const struct codec {
     [MESSAGE_BEAT] = {beat_read, beat_write},
     [MESSAGE_ASK_JOB] = {ask_job_read, ask_job_write},
     [MESSAGE_JOB_FILE] = {job_file_view, job_file_copy},
+    [MESSAGE_POOL] = {pool_read, pool_write},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

@@ -29,6 +29,7 @@ enum message_type {
   MESSAGE_BEAT,
   MESSAGE_ASK_JOB,
   MESSAGE_JOB_FILE,
+  MESSAGE_POOL,
   MESSAGE_END, /* one past the last */
 };
 
@@ -131,6 +132,11 @@ struct message_job_file {
   size_t n; /* 1 … JOB_FILE_MAX_BYTES */
 };
 
+struct message_pool {
+  struct digest job;
+  struct wire_pool words; /* bytes: 2·n f64 */
+};
+
 struct message {
   enum message_type type;
   union {
@@ -148,6 +154,7 @@ struct message {
     uint8_t beat_s; /* 1 … MAX_BEAT_S */
     struct message_ask_job ask_job;
     struct message_job_file job_file;
+    struct message_pool pool;
   };
 };
 

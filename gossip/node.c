@@ -368,6 +368,13 @@ void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, e
     send_message(g, p, &m);
 }
 
+void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool) {
+  struct peer *p = partner(g, peer, job);
+  struct message m = {.type = MESSAGE_POOL, .pool = {.job = g->jobs[job].job, .words = *pool}};
+  if (p)
+    send_message(g, p, &m);
+}
+
 enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct manifest *m) {
   struct peer *p = partner(g, peer, job);
   if (!p)

@@ -309,6 +309,14 @@ static void on_beat(struct gossip *g, struct peer *p, const struct message *m) {
   timer_set(g, p, TIMER_BEAT, session_beat_ms(g, p));
 }
 
+/* ---- POOL ---------------------------------------------------------------------------------------------------------------- */
+
+static void on_pool(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t job = common_job(g, p, &m->pool.job);
+  if (job != SIZE_MAX)
+    g->events.on_pool(g->events.context, peer_index(g, p), job, &m->pool.words);
+}
+
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
 
 void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
@@ -317,7 +325,7 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet,   [MESSAGE_REFUSED] = on_refused,
       [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,       [MESSAGE_SCHEMA] = on_schema,
       [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,           [MESSAGE_BEAT] = on_beat,
-      [MESSAGE_ASK_JOB] = on_ask_job,   [MESSAGE_JOB_FILE] = on_job_file,
+      [MESSAGE_ASK_JOB] = on_ask_job,   [MESSAGE_JOB_FILE] = on_job_file, [MESSAGE_POOL] = on_pool,
   };
   struct message m;
   enum err e = message_read(type, plain, n, &m);

@@ -275,34 +275,49 @@ static enum err scale_apply(struct dataset *d, const struct contract *c, const s
   return ERR_OK;
 }
 
-/* One pair for all values of an image, whose borders do not vary; one pair for each column. */
-static enum err scale_measure(const struct dataset *d, const struct contract *c, struct scale *out_scale,
-                              struct data_place *why) {
+enum err dataset_measure(const struct dataset *d, const struct contract *c, struct scale_stats *out_stats) {
   struct raw raw = raw_of(d, c);
   struct scale_stats stats;
-  if (scale_stats_init(&stats, contract_is_image(c) ? 1 : d->n_inputs) != ERR_OK)
-    return no_memory(why);
+  enum err e = scale_stats_init(&stats, contract_is_image(c) ? 1 : d->n_inputs);
+  if (e != ERR_OK)
+    return e;
   for (size_t i = 0; i < d->n * d->n_inputs; i += stats.n) {
     for (size_t k = 0; k < stats.n; k++)
       stats.x[k] = raw.lo + raw.step * (d->floats != NULL ? (double)d->floats[i + k] : (double)d->bytes[i + k]);
     scale_stats_add(&stats);
   }
-  enum err e = scale_stats_end(&stats, out_scale);
+  *out_stats = stats;
+  return ERR_OK;
+}
+
+enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale) {
+  struct data_place unused;
+  if (scale->n > 1 && scale->n != d->n_inputs)
+    return ERR_RANGE;
+  scale_done(&d->scale);
+  return scale_apply(d, contract, scale, &unused);
+}
+
+static enum err scale_measure(const struct dataset *d, const struct contract *c, struct scale *out_scale) {
+  struct scale_stats stats;
+  enum err e = dataset_measure(d, c, &stats);
+  if (e != ERR_OK)
+    return e;
+  e = scale_stats_end(&stats, SCALE_LOCAL, out_scale);
   scale_stats_done(&stats);
-  return e == ERR_OK ? e : no_memory(why);
+  return e;
 }
 
 static enum err scale_train(struct dataset *train, const struct contract *c, const struct scale *saved,
                             struct data_place *why) {
+  if (scale_is_measured(c->scale.rule) && saved != NULL)
+    return scale_apply(train, c, saved, why);
   if (c->scale.rule != SCALE_LOCAL)
     return scale_apply(train, c, &c->scale, why);
-  if (saved != NULL)
-    return scale_apply(train, c, saved, why);
   struct scale measured = {0};
-  enum err e = scale_measure(train, c, &measured, why);
-  if (e != ERR_OK)
-    return e;
-  e = scale_apply(train, c, &measured, why);
+  if (scale_measure(train, c, &measured) != ERR_OK)
+    return no_memory(why);
+  enum err e = scale_apply(train, c, &measured, why);
   scale_done(&measured);
   return e;
 }

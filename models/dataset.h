@@ -15,7 +15,7 @@
  * So a sample stays in its split for ever, however the file grows, in whatever part and order it stands; copies of one
  * sample, or rows of one group, are never on two sides; and naming a test file moves nothing in or out of validation.
  *
- * A data set is immutable once opened; the trainer's. */
+ * A data set is immutable once opened, but for dataset_rescale; the trainer's. */
 #ifndef MODELS_DATASET_H
 #define MODELS_DATASET_H
 
@@ -31,9 +31,11 @@
 
 struct data_source {
   struct data_file train;
-  struct data_file test;     /* the test split; none: held out from train */
-  uint32_t part;             /* of train, 1 … n_parts; 0 exactly when the contract splits nothing */
-  const struct scale *saved; /* numbers saved with the model, used for SCALE_LOCAL; NULL: from the training samples */
+  struct data_file test; /* the test split; none: held out from train */
+  uint32_t part;         /* of train, 1 … n_parts; 0 exactly when the contract splits nothing */
+  const struct scale
+      *saved; /* numbers saved with the model, used where they are measured; NULL: SCALE_LOCAL measures the
+                              * training samples, SCALE_POOLED leaves all sets raw until dataset_rescale */
   const struct work_hook *hook; /* asked while the files are read; NULL: nothing ends the reading */
 };
 
@@ -80,6 +82,14 @@ MUST_USE enum err dataset_open_test(const struct data_file *file, const struct c
                                     struct data_place *out_why);
 
 void dataset_close(struct dataset *d);
+
+/* Statistics of the raw samples: one quantity for all values of an image, whose borders do not vary, else one for each
+ * column. The caller frees with scale_stats_done. ERR_NO_MEMORY. */
+MUST_USE enum err dataset_measure(const struct dataset *d, const struct contract *contract,
+                                  struct scale_stats *out_stats);
+
+/* Standardises by other numbers from now on. ERR_RANGE: neither one pair nor one for each input; ERR_NO_MEMORY. */
+MUST_USE enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale);
 
 /* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. */
 void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);

@@ -14,12 +14,17 @@ static const char *const rule_names[] = {
     [SCALE_NONE] = "none",
     [SCALE_FIXED] = "fixed",
     [SCALE_LOCAL] = "local",
+    [SCALE_POOLED] = "pooled",
 };
 enum { N_RULES = sizeof rule_names / sizeof rule_names[0] };
 
 const char *scale_rule_name(enum scale_rule rule) {
   MUST((size_t)rule < N_RULES);
   return rule_names[rule];
+}
+
+bool scale_is_measured(enum scale_rule rule) {
+  return rule == SCALE_LOCAL || rule == SCALE_POOLED;
 }
 
 enum err scale_init(struct scale *s, enum scale_rule rule, size_t n) {
@@ -173,10 +178,22 @@ void scale_stats_add(struct scale_stats *s) {
   }
 }
 
-enum err scale_stats_end(const struct scale_stats *s, struct scale *out_scale) {
-  MUST(s->count > 0);
+/* δ = mean_b − mean_a:  mean = mean_a + δ·n_b/n,  M2 = M2_a + M2_b + δ²·n_a·n_b/n */
+void scale_stats_merge(struct scale_stats *s, const struct scale_stats *from) {
+  MUST(s->n == from->n);
+  double n_a = (double)s->count, n_b = (double)from->count, n = n_a + n_b;
+  for (size_t i = 0; i < s->n && n_b > 0; i++) {
+    double delta = from->mean[i] - s->mean[i];
+    s->mean[i] += delta * (n_b / n);
+    s->m2[i] += from->m2[i] + delta * delta * (n_a * (n_b / n));
+  }
+  s->count += from->count;
+}
+
+enum err scale_stats_end(const struct scale_stats *s, enum scale_rule rule, struct scale *out_scale) {
+  MUST(s->count > 0 && scale_is_measured(rule));
   struct scale result;
-  enum err e = scale_init(&result, SCALE_LOCAL, s->n);
+  enum err e = scale_init(&result, rule, s->n);
   if (e != ERR_OK)
     return e;
   for (size_t i = 0; i < s->n; i++) {

@@ -3,24 +3,29 @@
  *   none   x' = x
  *   fixed  the numbers stand in the contract: one pair for all inputs or one pair per input
  *   local  the numbers are this site's own training samples' (a warning: sites then see different inputs)
+ *   pooled the numbers are those of the training samples of all sites together (agent/core/pool.h)
  *
- * `local` becomes numbers once, from the training samples, and those are saved with the model as text. An input that does
+ * `local` and `pooled` become numbers once, and those are saved with the model as text. An input that does
  * not vary has no scale; its sd is taken as 1. */
 #ifndef MODELS_SCALE_H
 #define MODELS_SCALE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 
-enum scale_rule { SCALE_NONE, SCALE_FIXED, SCALE_LOCAL };
+enum scale_rule { SCALE_NONE, SCALE_FIXED, SCALE_LOCAL, SCALE_POOLED };
+
+/* Whether the numbers are measured at the sites, and so kept with the model rather than in the contract. */
+bool scale_is_measured(enum scale_rule rule);
 
 /* Owns its arrays. Zero-initialised is SCALE_NONE. */
 struct scale {
   enum scale_rule rule;
-  size_t n;     /* 0 for none and for local before its numbers are known; else 1 or the number of inputs */
+  size_t n;     /* 0 for none and where the numbers are not known yet; else 1 or the number of inputs */
   double *mean; /* [n] */
   double *sd;   /* [n], > 0, finite */
 };
@@ -30,7 +35,7 @@ MUST_USE enum err scale_init(struct scale *s, enum scale_rule rule, size_t n);
 void scale_done(struct scale *s);
 MUST_USE enum err scale_copy(const struct scale *s, struct scale *out_copy);
 
-/* "none", "fixed", "local". Static storage. */
+/* "none", "fixed", "local", "pooled". Static storage. */
 const char *scale_rule_name(enum scale_rule rule);
 
 /* The text form, one fact a line: `scale: fixed`, `scale pairs: 1`, `scale mean 0: 14.2`,
@@ -57,7 +62,11 @@ void scale_stats_done(struct scale_stats *s);
 /* Takes s->x, one observation of each of the n quantities. */
 void scale_stats_add(struct scale_stats *s);
 
-/* Numbers of rule SCALE_LOCAL: the mean and the population's sd of what was added, at least one observation. */
-MUST_USE enum err scale_stats_end(const struct scale_stats *s, struct scale *out_scale);
+/* Takes all that `from` took: the statistics of both together (Chan, Golub, LeVeque, The American Statistician 1983).
+ * Same n. The result depends on the order of merging in the last bits. */
+void scale_stats_merge(struct scale_stats *s, const struct scale_stats *from);
+
+/* Numbers of a measured rule: the mean and the population's sd of what was taken, at least one observation. */
+MUST_USE enum err scale_stats_end(const struct scale_stats *s, enum scale_rule rule, struct scale *out_scale);
 
 #endif

@@ -95,15 +95,8 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 
-static void on_load_result(struct round_machine *m, const struct trainer_result *r, uint64_t now_ms) {
-  if (r->error != ERR_OK) {
-    m->has_failed = true;
-    return;
-  }
-  m->shown.n_samples = r->n_samples;
-  m->shown.n_test = r->n_test;
-  m->shown.n_global_test = r->n_global_test;
-  m->epoch_steps = r->epoch_steps;
+/* Where the store has left off. */
+static void go_on(struct round_machine *m, uint64_t now_ms) {
   if (m->resume_at == RESUME_PUBLISHED) {
     machine_start_gather(m, now_ms);
   } else if (m->resume_at == RESUME_COMMITTED) {
@@ -114,6 +107,30 @@ static void on_load_result(struct round_machine *m, const struct trainer_result 
   }
 }
 
+static void on_load_result(struct round_machine *m, const struct trainer_result *r, uint64_t now_ms) {
+  if (r->error != ERR_OK) {
+    m->has_failed = true;
+    return;
+  }
+  m->shown.n_samples = r->n_samples;
+  m->shown.n_test = r->n_test;
+  m->shown.n_global_test = r->n_global_test;
+  m->epoch_steps = r->epoch_steps;
+  m->awaits_scale = m->config.is_pooled && r->scale.n == 0;
+  if (m->awaits_scale)
+    machine_enter(m, PHASE_MEETING);
+  else
+    go_on(m, now_ms);
+}
+
+static void on_scale_result(struct round_machine *m, const struct trainer_result *r, uint64_t now_ms) {
+  m->awaits_scale = false;
+  if (r->error == ERR_OK)
+    go_on(m, now_ms);
+  else
+    m->has_failed = true;
+}
+
 void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms) {
   if (result->kind == JOB_TRAIN) {
     machine_on_train_result(m, result);
@@ -121,6 +138,8 @@ void round_on_trained(struct round_machine *m, struct trainer_result *result, ui
   }
   if (result->kind == JOB_LOAD)
     on_load_result(m, result, now_ms);
+  else if (result->kind == JOB_SCALE)
+    on_scale_result(m, result, now_ms);
   else if (result->kind == JOB_RESTORE)
     machine_on_restored(m, result);
   else

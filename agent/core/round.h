@@ -53,6 +53,7 @@ struct round_config {
   double max_share;
   uint64_t deadline_min_ms, deadline_max_ms, meet_ms, linger_ms;
   uint64_t every_ms;  /* between the starts of two trainings, at least */
+  bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
   bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
   uint64_t boot_epoch;
 };

@@ -118,6 +118,8 @@ static bool is_met(const struct round_machine *m, const struct round_peer *p) {
 /* Peers not met by the end are absent until their HELLO. */
 void machine_tick_meeting(struct round_machine *m, uint64_t now_ms) {
   bool all_met = true;
+  if (m->awaits_scale)
+    return;
   for (size_t i = 0; i < m->config.n_peers; i++)
     all_met = all_met && (is_met(m, &m->peers[i]) || round_peer_refusal(&m->peers[i]) != ERR_OK);
   if ((!all_met && now_ms < m->wait_until_ms) || now_ms < m->next_jump_ms)

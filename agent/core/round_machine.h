@@ -52,6 +52,7 @@ struct round_machine {
   enum resume_at resume_at;
 
   /* meeting, jumping, alone */
+  bool awaits_scale; /* of the pool; meet_ms begins when it is there */
   bool is_adopting;
   uint32_t rounds_alone;
   uint64_t wait_until_ms; /* what the phase says: end of meeting, of a jump, of being alone */

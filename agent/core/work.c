@@ -18,6 +18,7 @@ void trainer_job_free(struct trainer_job *job) {
     return;
   free(job->half.bytes);
   free(job->model.bytes);
+  scale_done(&job->scale);
   peers_free(job->peers, job->n_peers);
   free(job);
 }
@@ -26,6 +27,8 @@ void trainer_result_free(struct trainer_result *result) {
   if (result == NULL)
     return;
   free(result->payload.bytes);
+  scale_done(&result->scale);
+  scale_stats_done(&result->stats);
   free(result->half.bytes);
   free(result->model.bytes);
   free(result->shadow.bytes);

@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "crypto/manifest.h"
 #include "models/metrics.h"
+#include "models/scale.h"
 #include "store/store.h"
 
 /* Bytes on the heap, moved. */
@@ -39,6 +40,7 @@ enum trainer_job_kind {
   JOB_TRAIN,   /* local steps, then encode: answered with payload and half */
   JOB_MERGE,   /* own x̂' is durable; apply links, merge, evaluate: answered with the model (and a half for a jump) */
   JOB_ADOPT,   /* apply links, x := median of the copies, evaluate: answered with model and half */
+  JOB_SCALE,   /* standardise by `scale` from now on, once, before the first training */
   JOB_RESTORE, /* take half and model as they are, peers' copies stay; what was trained is forgotten. After an error the
                   model is as it was committed last */
 };
@@ -69,6 +71,7 @@ struct trainer_job {
   enum trainer_job_kind kind;
   struct round_label label;  /* the label in work */
   struct buffer half, model; /* JOB_LOAD, JOB_RESTORE */
+  struct scale scale;        /* JOB_SCALE */
   double rate_scale;         /* JOB_TRAIN */
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
@@ -89,6 +92,11 @@ struct trainer_result {
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
   uint32_t n_samples, n_validation, n_test, n_global_test;
   uint32_t epoch_steps; /* JOB_LOAD: in one pass over the training samples */
+
+  /* JOB_LOAD with pooled scaling: the numbers kept with the model, else (n = 0) the statistics of the training samples. */
+  struct scale scale;
+  struct scale_stats stats;
+
   uint32_t local_steps;
   double train_loss, seconds;
 

@@ -184,6 +184,7 @@ static bool write_disk(const struct agent *a, char *out, size_t capacity) {
 static void judge(const struct agent_job *j, struct verdict *v) {
   const struct agent *a = j->agent;
   struct round_view view;
+  char names[MAX_REASON_BYTES];
   v->word = "HALTED";
   if (a->sentence[0]) {
     snprintf(v->why, sizeof v->why, "%s", a->sentence);
@@ -205,6 +206,9 @@ static void judge(const struct agent_job *j, struct verdict *v) {
     v->word = "ALONE";
     snprintf(v->why, sizeof v->why, "%" PRIu64 " local rounds done, waiting for a peer; nothing is lost",
              view.rounds_alone);
+  } else if (pooling_waits(j, names, sizeof names)) {
+    v->word = "WAITING";
+    snprintf(v->why, sizeof v->why, "meeting; pooled scaling lacks the statistics of %s", names);
   } else if (view.phase == PHASE_MEETING || view.phase == PHASE_LOADING) {
     v->word = "WAITING";
     snprintf(v->why, sizeof v->why, "%s; %zu of %zu peers are here", phase_name(view.phase), n_alive, n_peers);

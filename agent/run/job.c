@@ -74,6 +74,7 @@ void job_free(struct agent_job *j) {
     return;
   trainer_stop(j->trainer);
   round_free(j->round);
+  pool_free(j->pool);
   outbox_done(&j->outbox);
   schema_free(j->schema);
   free(j->schema_text);
@@ -125,13 +126,15 @@ enum err job_start_round(struct agent_job *j) {
       .linger_ms = (uint64_t)(s->linger_s * 1000),
       .every_ms = (uint64_t)(s->every_s * 1000),
       .is_steps_auto = s->job.is_steps_auto,
+      .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
       .boot_epoch = a->boot_epoch,
   };
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(config.link_bytes, config.full_bytes, &publish_bytes, &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   struct round_ports ports = agent_round_ports(j);
-  return round_new(&config, &ports, &j->round);
+  enum err e = pooling_start(j);
+  return e == ERR_OK ? round_new(&config, &ports, &j->round) : e;
 }
 
 enum err job_start_trainer(struct agent_job *j) {

@@ -7,6 +7,7 @@
 
 #include "agent/config.h"
 #include "agent/core/disk.h"
+#include "agent/core/pool.h"
 #include "agent/core/round.h"
 #include "agent/exit.h"
 #include "agent/run/control.h"
@@ -32,6 +33,7 @@ struct agent_job {
   struct trainer *trainer;
   struct round_machine *round;
   struct outbox outbox;
+  struct pool *pool;                                                /* NULL unless the job's scaling is pooled */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct shadow_figures shadow;
 };
@@ -104,6 +106,16 @@ void agent_take_results(struct agent *a);
 
 /* Words of the link for the log, and the reasons of peers without a session for the round machine. */
 void agent_take_notes(struct agent *a);
+
+/* pooling.c: pooled scaling of a job; nothing happens in other jobs. */
+MUST_USE enum err pooling_start(struct agent_job *j);
+void pooling_on_loaded(struct agent_job *j, const struct trainer_result *r);
+void pooling_on_session(struct agent_job *j, size_t peer, bool is_up);
+void pooling_on_hello(struct agent_job *j, size_t peer);
+void pooling_on_words(struct agent_job *j, size_t peer, const struct wire_pool *words);
+
+/* Whether it waits for peers' statistics, and whose: "mec-03, mec-09". */
+bool pooling_waits(const struct agent_job *j, char *out_names, size_t capacity);
 
 /* answers.c: what the control socket is asked. */
 struct control_events agent_control_events(struct agent *a);

@@ -24,6 +24,8 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   struct agent *a = context;
   for (size_t i = 0; i < a->n_jobs; i++)
     round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
+  for (size_t i = 0; i < a->n_jobs; i++)
+    pooling_on_session(a->jobs[i], peer, is_up);
   const char *name = is_up ? "peer-connected" : "peer-disconnected";
   log_event(LOG_INFO, name, a->names[peer], LOG_FIELDS(log_text("reason", err_name(reason))));
   agent_write_event(a, name, a->names[peer], is_up ? "a session stands" : err_sentence(reason));
@@ -43,6 +45,7 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
   if (hello->has_proof && !is_proved)
     gossip_count(j->agent->gossip, peer, ERR_FALSE_HISTORY);
   round_on_hello(j->round, peer, hello, is_proved ? &proof : NULL, clock_ms());
+  pooling_on_hello(j, peer);
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
@@ -110,6 +113,10 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
   return outbox_read(&job_of(context, job)->outbox, root, offset, out, n);
 }
 
+static void on_pool(void *context, size_t peer, size_t job, const struct wire_pool *pool) {
+  pooling_on_words(job_of(context, job), peer, pool);
+}
+
 static void on_ask_job(void *context, size_t peer, const struct digest *job) {
   (void)context, (void)peer, (void)job;
 }
@@ -130,6 +137,7 @@ struct gossip_events agent_gossip_events(struct agent *a) {
       .on_fetch_failed = on_fetch_failed,
       .on_answer = on_answer,
       .on_done = on_done,
+      .on_pool = on_pool,
       .on_ask_job = on_ask_job,
       .on_job_file = on_job_file,
       .fill_hello = fill_hello,
@@ -345,6 +353,8 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
               LOG_FIELDS(log_text("job", j->config->job.name), log_integer("train", r->n_samples),
                          log_integer("validation", r->n_validation), log_integer("test", r->n_test),
                          log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
+  if (is_load && e == ERR_OK)
+    pooling_on_loaded(j, r);
   round_on_trained(j->round, r, clock_ms());
 }
 

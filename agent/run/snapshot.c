@@ -14,12 +14,12 @@ static size_t text_bound(size_t n_pairs) {
 }
 
 size_t snapshot_bound(const struct contract *contract, size_t n_learner) {
-  return n_learner + (contract->scale.rule == SCALE_LOCAL ? text_bound(contract_n_inputs(contract)) : 0);
+  return n_learner + (scale_is_measured(contract->scale.rule) ? text_bound(contract_n_inputs(contract)) : 0);
 }
 
 enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text) {
   *out_text = (struct buffer){0};
-  if (scale->rule != SCALE_LOCAL)
+  if (!scale_is_measured(scale->rule) || scale->n == 0)
     return ERR_OK;
   size_t capacity = text_bound(scale->n);
   uint8_t *bytes = malloc(capacity);
@@ -35,7 +35,7 @@ enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text)
 
 enum err snapshot_split(const struct contract *contract, const struct buffer *snapshot, size_t n_learner,
                         struct buffer *out_learner, struct scale *out_scale) {
-  if (contract->scale.rule != SCALE_LOCAL || snapshot->n_bytes < n_learner) {
+  if (!scale_is_measured(contract->scale.rule) || snapshot->n_bytes < n_learner) {
     *out_learner = *snapshot;
     *out_scale = (struct scale){0};
     return ERR_OK;

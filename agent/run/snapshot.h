@@ -14,7 +14,7 @@
 /* The most bytes of a snapshot whose learner's part has n_learner. */
 size_t snapshot_bound(const struct contract *contract, size_t n_learner);
 
-/* The text that follows the learner's bytes; empty unless the rule is SCALE_LOCAL. The caller frees. ERR_NO_MEMORY. */
+/* The text that follows the learner's bytes; empty unless its numbers are measured and known. The caller frees. ERR_NO_MEMORY. */
 MUST_USE enum err snapshot_scale_text(const struct scale *scale, struct buffer *out_text);
 
 /* Splits a snapshot into the learner's bytes (out_learner, borrowed from it; n_learner is what they should measure, which

@@ -151,6 +151,16 @@ static void warn_of_units(const struct trainer *t, struct trainer_result *result
   findings_done(&found);
 }
 
+/* What pooled scaling needs to know. */
+static enum err answer_pool(const struct trainer *t, struct trainer_result *result) {
+  const struct contract *contract = t->config.site_job->job.contract;
+  const struct dataset *train = t->data.train;
+  if (contract->scale.rule != SCALE_POOLED)
+    return ERR_OK;
+  return train->scale.n > 0 ? scale_copy(&train->scale, &result->scale)
+                            : dataset_measure(train, contract, &result->stats);
+}
+
 /* What is worth a warning about data that was read. */
 static void warn(const struct trainer *t, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
@@ -216,6 +226,8 @@ out:
 static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner == NULL);
   enum err e = load_from(t, job, result);
+  if (e == ERR_OK)
+    e = answer_pool(t, result);
   if (e != ERR_OK) {
     unload(t);
     return e;
@@ -227,6 +239,20 @@ static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_
   result->n_global_test = size_of(t->global_test);
   result->epoch_steps = learner_epoch_steps(t->learner);
   return ERR_OK;
+}
+
+/* ---- JOB_SCALE ---- */
+
+static enum err rescale(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  const struct contract *contract = t->config.site_job->job.contract;
+  struct dataset *const sets[] = {t->data.train, t->data.validation, t->data.test, t->global_test};
+  enum err e = ERR_OK;
+  (void)result;
+  MUST(t->learner != NULL && t->scale_text.n_bytes == 0);
+  for (size_t i = 0; i < sizeof sets / sizeof *sets && e == ERR_OK; i++)
+    if (sets[i] != NULL)
+      e = dataset_rescale(sets[i], contract, &job->scale);
+  return e == ERR_OK ? snapshot_scale_text(&t->data.train->scale, &t->scale_text) : e;
 }
 
 /* ---- snapshots ---- */
@@ -551,6 +577,7 @@ static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct 
 static struct trainer_result *answer(struct trainer *t, struct trainer_job *job) {
   static enum err (*const run[])(struct trainer *, struct trainer_job *, struct trainer_result *) = {
       [JOB_LOAD] = load,
+      [JOB_SCALE] = rescale,
       [JOB_TRAIN] = train,
       [JOB_MERGE] = apply_and_merge,
       [JOB_ADOPT] = apply_and_adopt,

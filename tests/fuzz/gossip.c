@@ -110,6 +110,11 @@ static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, e
   (void)context, (void)peer, (void)job, (void)sequence, (void)outcome;
 }
 
+static void on_pool(void *context, size_t peer, size_t job, const struct wire_pool *pool) {
+  (void)context, (void)peer, (void)job;
+  MUST(pool->n >= 1 && pool->n <= MAX_POOL_PAIRS);
+}
+
 static void on_ask_job(void *context, size_t peer, const struct digest *job) {
   (void)context, (void)peer, (void)job;
 }
@@ -153,6 +158,7 @@ static const struct gossip_events events = {.on_session = on_session,
                                             .on_fetch_failed = on_fetch_failed,
                                             .on_answer = on_answer,
                                             .on_done = on_done,
+                                            .on_pool = on_pool,
                                             .on_ask_job = on_ask_job,
                                             .on_job_file = on_job_file,
                                             .fill_hello = fill_hello,

@@ -61,6 +61,8 @@ MESSAGES = {
     "bye": u8(STOPPED),
     "beat": u8(25),
     "ask-job": digest(0x70),
+    "pool": digest(1) + u8(0) + u64(418) + u16(1) + struct.pack("<dd", 21.5, 96.25),
+    "pool-frozen": digest(1) + u8(1) + u64(0) + u16(2) + struct.pack("<dddd", 21.5, -1, 4, 1),
     "job-file": b"\x01a signed object, read by whoever knows its form",
 }
 

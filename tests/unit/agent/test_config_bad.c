@@ -119,7 +119,7 @@ static const struct {
     {NULL, GOOD_JOB "scale: { mean: 1, sd: 0 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "out of range"},
     {NULL, GOOD_JOB "scale: { mean: 1, sd: 1, var: 2 }\n", ERR_SYNTAX, "a.job.yaml:7:26: ", "one `mean` and one `sd`"},
     {NULL, GOOD_JOB "scale: { mean: 1, mean: 2 }\n", ERR_EXISTS, "a.job.yaml:7:19: ", "one `mean` and one `sd`"},
-    {NULL, GOOD_JOB "scale: pooled\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write none, local or"},
+    {NULL, GOOD_JOB "scale: shared\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write none, { mean"},
     {NULL, GOOD_JOB "range: 255..0\n", ERR_RANGE, "a.job.yaml:7:8: ", "write the smaller number first"},
     {NULL, GOOD_JOB "metric: r2\n", ERR_RANGE, "a.job.yaml:7:9: ", "the metric of task classify is not R2"},
     {NULL,

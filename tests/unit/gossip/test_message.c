@@ -125,6 +125,18 @@ static struct message example_job_file(void) {
   return (struct message){.type = MESSAGE_JOB_FILE, .job_file = {(const uint8_t *)object, sizeof object - 1}};
 }
 
+static struct message example_pool(void) {
+  static const uint8_t pair[POOL_PAIR_BYTES] = {
+      [5] = 0x80, [6] = 0x35, [7] = 0x40, [13] = 0x10, [14] = 0x58, [15] = 0x40};
+  return (struct message){.type = MESSAGE_POOL, .pool = {filled(1), {.count = 418, .n = 1, .bytes = pair}}};
+}
+
+static struct message example_pool_frozen(void) {
+  static const uint8_t pairs[2 * POOL_PAIR_BYTES] = {
+      [5] = 0x80, [6] = 0x35, [7] = 0x40, [14] = 0xf0, [15] = 0xbf, [22] = 0x10, [23] = 0x40, [30] = 0xf0, [31] = 0x3f};
+  return (struct message){.type = MESSAGE_POOL, .pool = {filled(1), {.is_frozen = true, .n = 2, .bytes = pairs}}};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -144,6 +156,8 @@ static const struct {
     {"bye", example_bye},
     {"beat", example_beat},
     {"ask-job", example_ask_job},
+    {"pool", example_pool},
+    {"pool-frozen", example_pool_frozen},
     {"job-file", example_job_file},
 };
 

@@ -19,7 +19,7 @@ enum { MAX_AGENTS = 3, MAX_WIRES = 256, MAX_TRANSIT = 4096 };
 
 /* What an agent heard about one peer. */
 struct heard {
-  unsigned n_up, n_down, n_hello, n_refused_job, n_state, n_manifest, n_payload, n_failed, n_answer, n_done;
+  unsigned n_up, n_down, n_hello, n_refused_job, n_state, n_manifest, n_payload, n_failed, n_answer, n_done, n_pool;
   unsigned n_ask_job, n_job_file;
   struct digest asked_job;
   uint32_t job_file_version;
@@ -198,6 +198,12 @@ static inline void see_done(void *context, size_t peer, size_t job, uint64_t seq
   h->n_done++;
   h->done_sequence = sequence;
   h->outcome = outcome;
+}
+
+static inline void see_pool(void *context, size_t peer, size_t job, const struct wire_pool *pool) {
+  (void)job;
+  struct heard *h = heard_of(context, peer);
+  h->n_pool += pool->n;
 }
 
 static inline void see_ask_job(void *context, size_t peer, const struct digest *job) {
@@ -433,6 +439,7 @@ static const struct gossip_events agent_events = {
     .on_fetch_failed = see_fetch_failed,
     .on_answer = see_answer,
     .on_done = see_done,
+    .on_pool = see_pool,
     .on_ask_job = see_ask_job,
     .on_job_file = see_job_file,
     .fill_hello = say_hello,

@@ -72,7 +72,7 @@ START_TEST(statistics_are_stable_far_from_zero) {
     stats.x[2] = i < 500 ? 0 : 4; /* mean 2, sd 2 */
     scale_stats_add(&stats);
   }
-  ck_assert_int_eq(scale_stats_end(&stats, &s), ERR_OK);
+  ck_assert_int_eq(scale_stats_end(&stats, SCALE_LOCAL, &s), ERR_OK);
   ck_assert_int_eq(s.rule, SCALE_LOCAL);
   ck_assert_double_eq_tol(s.mean[0], 1e9 + 0.5, 1e-6);
   ck_assert_double_eq_tol(s.sd[0], 0.5, 1e-6);
@@ -97,7 +97,36 @@ START_TEST(a_copy_is_its_own) {
 }
 END_TEST
 
+/* Statistics of four sites of very different sizes and places, merged, are those of the union. */
+START_TEST(merging_equals_the_union) {
+  static const size_t sizes[] = {1, 1000, 17, 5000};
+  struct scale_stats whole, merged, site;
+  struct rng r;
+  rng_init(&r, 5);
+  ck_assert_int_eq(scale_stats_init(&whole, 2), ERR_OK);
+  ck_assert_int_eq(scale_stats_init(&merged, 2), ERR_OK);
+  for (size_t s = 0; s < 4; s++) {
+    ck_assert_int_eq(scale_stats_init(&site, 2), ERR_OK);
+    for (size_t i = 0; i < sizes[s]; i++) {
+      site.x[0] = whole.x[0] = 1e6 + 1e3 * (double)s + rng_unit(&r);
+      site.x[1] = whole.x[1] = 1e-6 * (rng_unit(&r) - 0.3 * (double)s);
+      scale_stats_add(&site);
+      scale_stats_add(&whole);
+    }
+    scale_stats_merge(&merged, &site);
+    scale_stats_done(&site);
+  }
+  ck_assert_uint_eq(merged.count, whole.count);
+  for (size_t k = 0; k < 2; k++) {
+    ck_assert_double_eq_tol(merged.mean[k] / whole.mean[k], 1, 1e-12);
+    ck_assert_double_eq_tol(merged.m2[k] / whole.m2[k], 1, 1e-12);
+  }
+  scale_stats_done(&whole);
+  scale_stats_done(&merged);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("models/scale", text_reads_back_to_the_bit, bad_text_is_refused, statistics_are_stable_far_from_zero,
-                   a_copy_is_its_own);
+                   a_copy_is_its_own, merging_equals_the_union);
 }
