@@ -83,6 +83,12 @@ static bool is_finite(double x) {
   return x >= -DBL_MAX && x <= DBL_MAX;
 }
 
+/* What samples, which are floats, can give; so that no merge overflows a double. */
+static bool is_possible(double mean, double spread) {
+  return mean >= -(double)FLT_MAX && mean <= (double)FLT_MAX && spread >= 0 &&
+         spread <= (double)FLT_MAX * (double)FLT_MAX * MAX_SAMPLES;
+}
+
 /* Both arrays of the words into these, each [n]. */
 static enum err words_read(const struct wire_pool *words, double *mean, double *spread) {
   struct cursor c;
@@ -94,7 +100,7 @@ static enum err words_read(const struct wire_pool *words, double *mean, double *
   for (size_t i = 0; i < words->n; i++) {
     if (!is_finite(mean[i]) || !is_finite(spread[i]))
       return ERR_NON_FINITE;
-    if (spread[i] < 0 || (words->is_frozen && spread[i] <= 0))
+    if (!is_possible(mean[i], spread[i]) || (words->is_frozen && spread[i] <= 0))
       return ERR_MESSAGE;
   }
   return ERR_OK;
@@ -137,6 +143,8 @@ enum err pool_on_words(struct pool *p, size_t peer, const struct wire_pool *word
   MUST(peer < p->n_peers);
   if (words->n != p->n)
     return ERR_MESSAGE;
+  if (words->count > MAX_SAMPLES)
+    return ERR_ABSURD_SAMPLES;
   struct pool_peer *from = &p->peers[peer];
   enum err e = words->is_frozen ? read_frozen(p, from, words) : read_stats(p, from, words);
   from->has_said = from->has_said || e == ERR_OK;

@@ -29,8 +29,8 @@ void pool_free(struct pool *p);
 MUST_USE enum err pool_set_own(struct pool *p, const struct scale_stats *own);
 MUST_USE enum err pool_set_frozen(struct pool *p, const struct scale *scale);
 
-/* A peer's words. ERR_MESSAGE: not as many pairs as ours, or a negative or zero deviation; ERR_NON_FINITE. Nothing is kept
- * then. What a peer that was live says is forgotten when its session ends, its statistics are not. */
+/* A peer's words. ERR_MESSAGE: not as many pairs as ours, or a mean or deviation that no samples have;
+ * ERR_ABSURD_SAMPLES: above MAX_SAMPLES; ERR_NON_FINITE. Nothing is kept then. What a peer that was live says is forgotten when its session ends, its statistics are not. */
 MUST_USE enum err pool_on_words(struct pool *p, size_t peer, const struct wire_pool *words);
 void pool_on_session(struct pool *p, size_t peer, bool is_up);
 
