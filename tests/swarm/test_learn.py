@@ -2,7 +2,7 @@
 """Agents learn together: every round merges every peer, and repeating it repeats its bits."""
 import unittest
 
-from agents import CLASSES, Swarm, main, options, ring
+from agents import CLASSES, Swarm, main, options, ring, write_points
 
 NAMES = "abcde"
 KEEP_ALL = {name: {"store": {"keep_last": 1000}} for name in NAMES}  # so that every model has its hash to the end
@@ -95,6 +95,23 @@ class Learn(unittest.TestCase):
             for site in swarm:
                 self.assertEqual(site.wait_ended(60), 0, site.name)
                 self.assertEqual(site.committed()[-1]["round"], count())
+
+    def test_unequal_sites_do_equal_work_at_the_pace_asked_for(self):
+        """train.steps: auto is the median of the three sites' epochs, and round.every_s the least time between trainings."""
+        with Swarm("abc", ring("abc"), job={"train": {"steps": "auto", "epochs": None, "batch": 8}},
+                   site={"round": {"every_s": 1}}) as swarm:
+            for name, rows in (("a", 40), ("b", 300), ("c", 1500)):
+                write_points(swarm[name].folder / "train.csv", rows, name)
+            swarm.start()
+            swarm.run_on(4, 60)
+            jobs = [site.status()["job"] for site in swarm]
+            epochs = sorted((job["samples"] + 7) // 8 for job in jobs)
+            self.assertLess(epochs[0] * 4, epochs[2])
+            self.assertEqual([job["steps"] for job in jobs], [epochs[1]] * 3)
+            for job in jobs:
+                self.assertLessEqual(job["next_round_in_s"] or 0, 1)
+            for site in swarm:
+                self.assertLessEqual(len(site.committed()), site.status()["uptime_s"] + 2)
 
 
 if __name__ == "__main__":
