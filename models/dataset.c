@@ -363,8 +363,9 @@ static enum err splits_take(struct intake *in, const struct contract *c, const s
     e = table_take(&in->test, &out_splits->test, why);
   if (e == ERR_OK)
     e = scale_train(out_splits->train, c, saved, why);
-  struct dataset *const others[] = {out_splits->validation, out_splits->test};
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+  enum { N_OTHERS = 2 };
+  struct dataset *const others[N_OTHERS] = {out_splits->validation, out_splits->test};
+  for (size_t i = 0; i < N_OTHERS; i++)
     if (e == ERR_OK && others[i] != NULL)
       e = scale_apply(others[i], c, &out_splits->train->scale, why);
   return e;
@@ -376,11 +377,11 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
                       .part = source->part,
                       .test_below = source->test.path == NULL ? contract->holdout : 0,
                       .validation_from = 1 - contract->validation};
-  struct table *const tables[] = {&in.train, &in.validation, &in.test};
-  const size_t n_tables = sizeof tables / sizeof *tables;
+  enum { N_TABLES = 3 };
+  struct table *const tables[N_TABLES] = {&in.train, &in.validation, &in.test};
   struct splits splits = {0};
   enum err e = data_place_init(out_why, source->train.path);
-  for (size_t i = 0; e == ERR_OK && i < n_tables; i++)
+  for (size_t i = 0; e == ERR_OK && i < N_TABLES; i++)
     e = table_init(tables[i], contract, out_why);
   if (e == ERR_OK)
     e = intake_read(&in, source, contract, out_why);
@@ -393,7 +394,7 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
     splits = (struct splits){0};
   }
   splits_close(&splits);
-  for (size_t i = 0; i < n_tables; i++)
+  for (size_t i = 0; i < N_TABLES; i++)
     dataset_close(tables[i]->d);
   free(in.parts.of);
   return e;

@@ -245,11 +245,12 @@ static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_
 
 static enum err rescale(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
-  struct dataset *const sets[] = {t->data.train, t->data.validation, t->data.test, t->global_test};
+  enum { N_SETS = 4 };
+  struct dataset *const sets[N_SETS] = {t->data.train, t->data.validation, t->data.test, t->global_test};
   enum err e = ERR_OK;
   (void)result;
   MUST(t->learner != NULL && t->scale_text.n_bytes == 0);
-  for (size_t i = 0; i < sizeof sets / sizeof *sets && e == ERR_OK; i++)
+  for (size_t i = 0; i < N_SETS && e == ERR_OK; i++)
     if (sets[i] != NULL)
       e = dataset_rescale(sets[i], contract, &job->scale);
   return e == ERR_OK ? snapshot_scale_text(&t->data.train->scale, &t->scale_text) : e;

@@ -3,7 +3,6 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/rng.h"
@@ -98,7 +97,7 @@ START_TEST(all_sites_close_with_the_bits_of_the_union) {
     ck_assert_double_eq_tol(of[0].mean[f] / s.whole.mean[f], 1, 1e-12);
     ck_assert_double_eq_tol(of[0].sd[f] / sqrt(s.whole.m2[f] / (double)s.whole.count), 1, 1e-12);
     for (size_t i = 1; i < SITES; i++)
-      ck_assert(memcmp(&of[0].mean[f], &of[i].mean[f], 8) == 0 && memcmp(&of[0].sd[f], &of[i].sd[f], 8) == 0);
+      ck_assert(of[0].mean[f] == of[i].mean[f] && of[0].sd[f] == of[i].sd[f]);
   }
   tell(&s, 0, 1);
   ck_assert(!pool_differs(s.pools[1], peer_of(1, 0)));
