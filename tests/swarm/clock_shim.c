@@ -29,26 +29,26 @@ static void host_clock(clockid_t clock, struct timespec *out) {
   real(clock, out);
 }
 
-int clock_gettime(clockid_t clock, struct timespec *out) {
-  host_clock(clock, out);
-  if (offset_s && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-    out->tv_sec += *offset_s;
+int clock_gettime(clockid_t clock_id, struct timespec *tp) {
+  host_clock(clock_id, tp);
+  if (offset_s && (clock_id == CLOCK_REALTIME || clock_id == CLOCK_REALTIME_COARSE))
+    tp->tv_sec += *offset_s;
   return 0;
 }
 
-int gettimeofday(struct timeval *restrict out, void *restrict zone) {
-  (void)zone;
+int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
+  (void)tz;
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
-  out->tv_sec = t.tv_sec;
-  out->tv_usec = t.tv_nsec / 1000;
+  tv->tv_sec = t.tv_sec;
+  tv->tv_usec = t.tv_nsec / 1000;
   return 0;
 }
 
-time_t time(time_t *out) {
+time_t time(time_t *timer) {
   struct timespec t;
   clock_gettime(CLOCK_REALTIME, &t);
-  if (out)
-    *out = t.tv_sec;
+  if (timer)
+    *timer = t.tv_sec;
   return t.tv_sec;
 }

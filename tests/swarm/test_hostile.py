@@ -174,7 +174,8 @@ class Hostile(unittest.TestCase):
         return site.peers()["x"]["refused"]
 
 
-class Lies(Hostile):
+class Liars(Hostile):
+    """Tests with an enrolled peer that is told what to say."""
     epoch = 0
 
     def setUp(self):
@@ -182,12 +183,14 @@ class Lies(Hostile):
             self.skipTest("told_peer is not built")
 
     def liar(self, swarm, name="x", address=None):
-        Lies.epoch += 1
+        Liars.epoch += 1
         liar = Liar(swarm[name], swarm["a"], self.epoch, address)
         liar.hello()
         liar.state()
         return liar
 
+
+class Lies(Liars):
     def test_manifests(self):
         lies = {"length": [dict(n_payload=0), dict(n_payload=2**62)], "encoding": [dict(encoding=7)],
                 "message": [dict(kind=9), dict(mu=math.nan), dict(kind=NONE, n_payload=0, root=bytes([1] * 32))],
@@ -320,7 +323,7 @@ class Lies(Hostile):
                 self.goes_on(a, 3)
 
 
-class Slow(Lies):
+class Slow(Liars):
     """Peers that take their time. The payloads have ten chunks."""
     N_CHUNKS = 10
 
@@ -432,11 +435,7 @@ FLOODS = {
 MIN_RATE = 0.8
 
 
-class FullSpeed(Hostile):
-    def setUp(self):
-        if not told_peer_program().exists():
-            self.skipTest("told_peer is not built")
-
+class FullSpeed(Liars):
     def test_full_speed(self):
         """Each kind of flood by a peer of its own, which is sent away for it; the rounds of the others keep their rate. The rate
         during a flood is compared with those before and after; the median of all decides, so that noise does not."""

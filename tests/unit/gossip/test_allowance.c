@@ -4,6 +4,7 @@
 #include "tests/unit/suite.h"
 
 static struct allowance a;
+static const uint64_t rate = ALLOWANCE_UNITS_S, burst = ALLOWANCE_BURST, patience_ms = ALLOWANCE_PATIENCE_MS;
 
 /* `n` frames of one unit in each of `ms` milliseconds; how many were allowed before it floods. */
 static uint64_t spend(uint64_t from_ms, uint64_t ms, uint64_t n) {
@@ -17,22 +18,22 @@ static uint64_t spend(uint64_t from_ms, uint64_t ms, uint64_t n) {
 
 START_TEST(a_rate_may_last_for_ever) {
   allowance_init(&a, 5);
-  ck_assert_uint_eq(spend(5, 60000, ALLOWANCE_UNITS_S / 1000), 60 * ALLOWANCE_UNITS_S);
+  ck_assert_uint_eq(spend(5, 60000, rate / 1000), 60 * rate);
 }
 END_TEST
 
 START_TEST(a_burst_of_any_size_is_no_flood) {
   allowance_init(&a, 5);
   ck_assert_uint_eq(spend(5, 1, 1000000), 1000000);
-  ck_assert_uint_eq(spend(1005, 60000, ALLOWANCE_UNITS_S / 1000), 60 * ALLOWANCE_UNITS_S);
+  ck_assert_uint_eq(spend(1005, 60000, rate / 1000), 60 * rate);
 }
 END_TEST
 
 START_TEST(who_keeps_it_empty_floods) {
   allowance_init(&a, 5);
-  uint64_t n = 10 * ALLOWANCE_UNITS_S / 1000, n_allowed = spend(5, 10000, n);
-  ck_assert_uint_ge(n_allowed, ALLOWANCE_BURST + ALLOWANCE_PATIENCE_MS * n);
-  ck_assert_uint_le(n_allowed, 2 * ALLOWANCE_BURST + ALLOWANCE_PATIENCE_MS * n);
+  uint64_t n = 10 * rate / 1000, n_allowed = spend(5, 10000, n);
+  ck_assert_uint_ge(n_allowed, burst + patience_ms * n);
+  ck_assert_uint_le(n_allowed, 2 * burst + patience_ms * n);
 }
 END_TEST
 
