@@ -80,6 +80,10 @@ struct round_label {
   uint32_t sub;
 };
 
+static inline bool round_label_equal(struct round_label a, struct round_label b) {
+  return a.round == b.round && a.sub == b.sub;
+}
+
 enum { STORE_NOTE_BYTES = 161 /* a note of people, with the final NUL; longer is ERR_LIMIT */ };
 
 /* Going back to a model that was kept; store_roll_back does it. */

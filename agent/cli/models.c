@@ -120,6 +120,15 @@ struct shelf {
   size_t best; /* in models; n: none has the figures */
 };
 
+/* The highest mean; of two that are equal the newer, which comes first; n: none has three figures. */
+static size_t best_of(const struct store_model *models, size_t n) {
+  size_t best = n;
+  for (size_t i = 0; i < n; i++)
+    if (!__builtin_isnan(models[i].mean) && (best == n || models[i].mean > models[best].mean))
+      best = i;
+  return best;
+}
+
 static enum err shelf_open(struct shelf *shelf, const struct config *c, const struct site_job_config *site_job,
                            char why[MAX_REASON_BYTES]) {
   *shelf = (struct shelf){.site_job = site_job, .job = config_job_id(c, &site_job->job)};
@@ -134,11 +143,8 @@ static enum err shelf_open(struct shelf *shelf, const struct config *c, const st
   }
   if (e == ERR_NOT_FOUND)
     e = ERR_OK;
-  shelf->best = shelf->n;
-  for (size_t i = 0; i < shelf->n; i++) /* newest first: of two that are equal the newer one */
-    if (!__builtin_isnan(shelf->models[i].mean) &&
-        (shelf->best == shelf->n || shelf->models[i].mean > shelf->models[shelf->best].mean))
-      shelf->best = i;
+  if (e == ERR_OK)
+    shelf->best = best_of(shelf->models, shelf->n);
   if (e != ERR_OK)
     snprintf(why, MAX_REASON_BYTES, "the database could not be read: %s", err_sentence(e));
   return e;
@@ -147,10 +153,6 @@ static enum err shelf_open(struct shelf *shelf, const struct config *c, const st
 static void shelf_close(struct shelf *shelf) {
   store_close(shelf->store);
   free(shelf->models);
-}
-
-static bool same_label(struct round_label a, struct round_label b) {
-  return a.round == b.round && a.sub == b.sub;
 }
 
 static uint64_t file_bytes(struct store *s, const struct digest *name) {
@@ -167,7 +169,7 @@ static void marks_write(const struct shelf *shelf, size_t i, char *out_text, siz
   const struct {
     bool holds;
     const char *word;
-  } marks[] = {{shelf->is_serving && same_label(shelf->serving.label, m->label), "serving"},
+  } marks[] = {{shelf->is_serving && round_label_equal(shelf->serving.label, m->label), "serving"},
                {i == shelf->best, "best"},
                {m->pinned, "pinned"},
                {i == 0, "training"}};
@@ -300,7 +302,7 @@ int verb_models_show(struct call *call) {
     return code;
   enum err e = model_find(shelf.store, c, shelf.site_job, &choice, &r, why);
   size_t at = 0;
-  while (at < shelf.n && e == ERR_OK && !same_label(shelf.models[at].label, r.label))
+  while (at < shelf.n && e == ERR_OK && !round_label_equal(shelf.models[at].label, r.label))
     at++;
   if (e == ERR_OK && at == shelf.n) { /* the agent let go of it meanwhile */
     snprintf(why, sizeof why, "the model is no longer kept");

@@ -1,6 +1,7 @@
 /* starling models pin|unpin|serve|rollback: asked of the running agent, else done in its store under the store's lock. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -44,22 +45,19 @@ struct change_kind {
   enum err (*wait)(struct change *c, json_t *first);
 };
 
-static bool same_label(struct round_label a, struct round_label b) {
-  return a.round == b.round && a.sub == b.sub;
-}
-
 /* ---- what each does ----------------------------------------------------------------------------------------------- */
 
 static enum err find_pin(struct change *c, struct store *s, bool *out_pinned, struct store_model *out_model) {
-  static struct store_model models[MODELS_MAX];
+  struct store_model *models = calloc(MODELS_MAX, sizeof *models);
   size_t n = 0;
-  enum err e = store_models(s, &c->job, models, MODELS_MAX, &n);
+  enum err e = models ? store_models(s, &c->job, models, MODELS_MAX, &n) : ERR_NO_MEMORY;
   *out_pinned = false;
   for (size_t i = 0; e == ERR_OK && i < n; i++)
-    if (same_label(models[i].label, c->label)) {
+    if (round_label_equal(models[i].label, c->label)) {
       *out_pinned = models[i].pinned;
       *out_model = models[i];
     }
+  free(models);
   return e;
 }
 
@@ -88,7 +86,7 @@ static enum err judge_serve(struct change *c, struct store *s, bool *out_changes
   struct store_serving now;
   enum err e = store_serving(s, &c->job, c->site_job->serve, &now);
   *out_changes = e != ERR_OK || now.asked != c->mode ||
-                 (c->mode == SERVE_PINNED && !(now.by_command && same_label(now.label, c->label)));
+                 (c->mode == SERVE_PINNED && !(now.by_command && round_label_equal(now.label, c->label)));
   return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -96,20 +94,32 @@ static enum err write_serve(struct change *c, struct store *s, bool *out_changed
   return store_serve(s, &c->job, c->mode, c->label, time(NULL), out_changed);
 }
 
-/* It goes back only to a model that this job's file still describes. */
+/* Does the agent train on from it already, as itself or after going back to it? */
+static enum err is_back(struct change *c, struct store *s, bool *out_is) {
+  struct store_roll_back last = {0};
+  struct store_model newest = {0};
+  size_t n = 0;
+  *out_is = false;
+  enum err e = store_models(s, &c->job, &newest, 1, &n);
+  if (e != ERR_OK || n == 0)
+    return e;
+  e = store_roll_back_last(s, &c->job, &last);
+  bool was_back = e == ERR_OK && round_label_equal(last.label, newest.label) && round_label_equal(last.to, c->label);
+  *out_is = was_back || round_label_equal(newest.label, c->label);
+  return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* It goes back only to a model that is kept and that this job's file still describes. */
 static enum err judge_roll_back(struct change *c, struct store *s, bool *out_changes) {
   const struct model_choice target = {.pick = MODEL_ROUND, .label = c->label};
-  struct store_roll_back last;
-  struct store_model newest;
   struct trial t;
-  size_t n = 0;
-  enum err e = store_models(s, &c->job, &newest, 1, &n);
-  if (e == ERR_OK && n > 0)
-    e = store_roll_back_last(s, &c->job, &last);
-  bool was_back = e == ERR_OK && same_label(last.label, newest.label) && same_label(last.to, c->label);
-  *out_changes = !was_back && !(n > 0 && same_label(newest.label, c->label));
-  if ((e != ERR_OK && e != ERR_NOT_FOUND) || !*out_changes)
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
+  bool is;
+  enum err e = is_back(c, s, &is);
+  if (e != ERR_OK)
+    return e;
+  *out_changes = !is;
+  if (is)
+    return ERR_OK;
   e = trial_open_stored(&t, c->config, c->site_job, &target);
   snprintf(c->why, sizeof c->why, "%s", t.why);
   trial_close(&t);
@@ -167,8 +177,8 @@ static enum err judge(struct change *c, bool *out_changes) {
   }
   if (c->kind->needs_model || c->mode == SERVE_PINNED)
     e = model_find(s, c->config, c->site_job, &choice, &round, c->why);
-  if (e == ERR_OK)
-    e = c->kind->judge(c, s, out_changes);
+  if (e == ERR_OK && (e = c->kind->judge(c, s, out_changes)) != ERR_OK && c->why[0] == '\0')
+    snprintf(c->why, sizeof c->why, "the database could not be read: %s", err_sentence(e));
   store_close(s);
   return e;
 }

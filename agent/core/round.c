@@ -213,7 +213,7 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
 /* The caller has already set the publication's bytes up for serving. Every other failure than a full or read-only disk
  * has ended the process. */
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
-  bool is_ours = result->kind != SCRIBE_EVENT && result->kind != SCRIBE_QUERY;
+  bool is_ours = scribe_kind_is_of_round(result->kind);
   if (result->kind == SCRIBE_LOAD_MODEL)
     machine_on_model_loaded(m, result); /* whatever came of it */
   else if (is_ours && result->error != ERR_OK)

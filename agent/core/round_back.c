@@ -5,13 +5,9 @@
 #include "agent/core/round_machine.h"
 #include "base/must.h"
 
-static bool same_label(struct round_label a, struct round_label b) {
-  return a.round == b.round && a.sub == b.sub;
-}
-
 enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
   if (m->back.stage != BACK_NONE)
-    return same_label(m->back.to, to) ? ERR_OK : ERR_BUSY;
+    return round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= sizeof m->back.note)
     return ERR_LIMIT;
   m->back.stage = BACK_WAITS;

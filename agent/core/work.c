@@ -47,6 +47,15 @@ void scribe_job_free(struct scribe_job *job) {
   free(job);
 }
 
+bool scribe_kind_is_of_round(enum scribe_job_kind kind) {
+  static const enum scribe_job_kind of_round[] = {SCRIBE_PUBLISH, SCRIBE_COMMIT, SCRIBE_RAISE_EPOCH, SCRIBE_LOAD_MODEL,
+                                                  SCRIBE_ROLL_BACK};
+  for (size_t i = 0; i < sizeof of_round / sizeof *of_round; i++)
+    if (of_round[i] == kind)
+      return true;
+  return false;
+}
+
 bool err_is_temporary(enum err e) {
   return e == ERR_NO_SPACE || e == ERR_READ_ONLY;
 }

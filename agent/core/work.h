@@ -136,6 +136,9 @@ enum scribe_job_kind {
   N_SCRIBE_JOB_KINDS
 };
 
+/* Work of a round machine, which no other may delay and whose result goes to it; the rest is for people. */
+bool scribe_kind_is_of_round(enum scribe_job_kind kind);
+
 enum model_change { CHANGE_PIN, CHANGE_UNPIN, CHANGE_SERVE };
 
 struct scribe_job {

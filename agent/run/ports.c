@@ -376,12 +376,7 @@ static void go_on_writing(struct agent *a) {
 }
 
 static void take_written(struct agent *a, struct scribe_result *r) {
-  static const bool of_round[N_SCRIBE_JOB_KINDS] = {[SCRIBE_PUBLISH] = true,
-                                                    [SCRIBE_COMMIT] = true,
-                                                    [SCRIBE_RAISE_EPOCH] = true,
-                                                    [SCRIBE_LOAD_MODEL] = true,
-                                                    [SCRIBE_ROLL_BACK] = true};
-  bool is_round = of_round[r->kind];
+  bool is_round = scribe_kind_is_of_round(r->kind);
   if (is_round && r->kind != SCRIBE_LOAD_MODEL && r->error != ERR_OK && !err_is_temporary(r->error)) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
     snprintf(sentence, sizeof sentence, "%s: a round could not be written: %s; a restart recovers",

@@ -224,9 +224,7 @@ out:
 }
 
 void scribe_put(struct scribe *s, struct scribe_job *job) {
-  static const bool of_round[] = {[SCRIBE_PUBLISH] = true,    [SCRIBE_COMMIT] = true,    [SCRIBE_RAISE_EPOCH] = true,
-                                  [SCRIBE_LOAD_MODEL] = true, [SCRIBE_ROLL_BACK] = true, [SCRIBE_CHANGE] = false};
-  bool may_wait = !of_round[job->kind];
+  bool may_wait = !scribe_kind_is_of_round(job->kind);
   if (may_wait && s->n_unanswered >= SCRIBE_RING - SCRIBE_RESERVED) {
     scribe_job_free(job);
     return;

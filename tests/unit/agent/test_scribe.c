@@ -342,9 +342,59 @@ START_TEST(a_stop_finishes_what_was_put) {
 }
 END_TEST
 
+static struct scribe_job *about(enum scribe_job_kind kind, uint64_t round) {
+  struct scribe_job *job = job_new(kind);
+  job->of_job = the_job;
+  job->label.round = round;
+  job->client = 9;
+  job->at_unix_s = 7;
+  job->max_bytes = HALF_BYTES;
+  return job;
+}
+
+/* Every change of models, and that it is said whether anything changed. */
+START_TEST(models_are_loaded_changed_and_gone_back_to) {
+  struct desk d;
+  desk_open(&d);
+  for (uint64_t round = 1; round <= 5; round++) {
+    run_ok(&d, publication(&d, round, FULL));
+    run_ok(&d, commitment(round));
+  }
+  static const enum model_change changes[] = {CHANGE_PIN, CHANGE_SERVE, CHANGE_UNPIN};
+  for (size_t i = 0; i < 2 * sizeof changes / sizeof *changes; i++) {
+    struct scribe_job *job = about(SCRIBE_CHANGE, 4);
+    job->change = changes[i / 2];
+    job->serve = SERVE_PINNED;
+    struct scribe_result *r = run(&d, job);
+    ck_assert(r->error == ERR_OK && r->client == 9 && r->label.round == 4);
+    ck_assert_int_eq(r->changed, i % 2 == 0); /* the same again changes nothing */
+    scribe_result_free(r);
+  }
+  struct scribe_result *r = run(&d, about(SCRIBE_LOAD_MODEL, 4));
+  struct buffer model = buffer_of(100, 204), half = buffer_of(HALF_BYTES, 104);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert_mem_eq(r->model.bytes, model.bytes, model.n_bytes);
+  ck_assert_mem_eq(r->half.bytes, half.bytes, half.n_bytes);
+  free(model.bytes);
+  free(half.bytes);
+  scribe_result_free(r);
+  r = run(&d, about(SCRIBE_LOAD_MODEL, 1)); /* no longer kept */
+  ck_assert_int_eq(r->error, ERR_NOT_FOUND);
+  scribe_result_free(r);
+  struct scribe_job *back = about(SCRIBE_ROLL_BACK, 4);
+  snprintf(back->note, sizeof back->note, "bad sensor");
+  r = run(&d, back);
+  ck_assert(r->error == ERR_OK && r->roll_back.label.round == 5 && r->roll_back.label.sub == 1);
+  ck_assert_str_eq(r->roll_back.note, "bad sensor");
+  scribe_result_free(r);
+  desk_close(&d);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("agent/scribe", a_publication_comes_back_as_descriptors, jobs_are_answered_in_order,
                    a_failure_has_its_error_and_no_descriptor, what_was_committed_is_there_after_a_restart,
                    one_round_comes_with_its_peers, a_query_has_a_bound, raises_the_epoch_above_what_was_seen,
-                   events_that_nobody_reads_never_crowd_out_a_publication, a_stop_finishes_what_was_put);
+                   events_that_nobody_reads_never_crowd_out_a_publication, a_stop_finishes_what_was_put,
+                   models_are_loaded_changed_and_gone_back_to);
 }

@@ -589,6 +589,56 @@ static double now_s(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static struct buffer buffer_copy(const struct buffer *b) {
+  struct buffer copy = {malloc(b->n_bytes), b->n_bytes};
+  ck_assert_ptr_nonnull(copy.bytes);
+  memcpy(copy.bytes, b->bytes, b->n_bytes);
+  return copy;
+}
+
+static struct trainer_result *restore(struct site *s, const struct buffer *half, const struct buffer *model) {
+  struct trainer_job *job = job_new(JOB_RESTORE, 0);
+  job->half = buffer_copy(half);
+  job->model = buffer_copy(model);
+  return run(s, job);
+}
+
+/* Going back to what was committed after round 1 repeats round 2 to the bit, with a training that nobody was told of in
+ * between; what does not fit is refused and leaves what was committed last. */
+START_TEST(a_kept_model_is_taken_back) {
+  struct site s;
+  site_init(&s, 5);
+  site_start(&s);
+  load(&s);
+  struct trainer_result *half = run(&s, job_new(JOB_TRAIN, 1)), *model = run(&s, job_new(JOB_MERGE, 1));
+  struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *model_two = run(&s, job_new(JOB_MERGE, 2));
+  trainer_result_free(run(&s, job_new(JOB_TRAIN, 3))); /* not published */
+
+  struct buffer cut = {half->half.bytes, half->half.n_bytes - 1};
+  struct trainer_result *r = restore(&s, &cut, &model->model);
+  ck_assert_int_eq(r->error, ERR_TRUNCATED);
+  trainer_result_free(r);
+  r = run(&s, job_new(JOB_TRAIN, 3));
+  ck_assert_int_eq(r->error, ERR_OK);
+  trainer_result_free(r);
+
+  r = restore(&s, &half->half, &model->model);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert(r->metrics.has_global && r->metrics.global_loss == model->metrics.global_loss);
+  trainer_result_free(r);
+  struct trainer_job *job = job_new(JOB_TRAIN, 2);
+  job->start_chain = false;
+  struct trainer_result *again = run(&s, job), *model_again = run(&s, job_new(JOB_MERGE, 2));
+  ck_assert_uint_eq(again->half.n_bytes, two->half.n_bytes);
+  ck_assert_mem_eq(again->half.bytes, two->half.bytes, two->half.n_bytes);
+  ck_assert_mem_eq(model_again->model.bytes, model_two->model.bytes, model_two->model.n_bytes);
+  struct trainer_result *const all[] = {half, model, two, model_two, again, model_again};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    trainer_result_free(all[i]);
+  site_done(&s);
+}
+END_TEST
+
 START_TEST(stops_within_a_second_of_a_long_training) {
   struct site s;
   site_init(&s, 1);
@@ -687,6 +737,6 @@ int main(void) {
       a_training_takes_the_steps_of_its_job, alone_it_learns, a_failed_training_leaves_the_model_as_committed,
       a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
       two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
-      a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit,
+      a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
       stops_within_a_second_of_a_long_training, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }

@@ -128,6 +128,59 @@ START_TEST(every_call_of_a_round_fails_once) {
 }
 END_TEST
 
+/* What may be done to models, one after the other; the next one where the one before stands already. */
+static enum err change_models(struct store *s) {
+  struct store_roll_back done;
+  bool changed;
+  enum err e;
+  if ((e = store_pin(s, &job_one, (struct round_label){.round = 2}, "kept", 7, &changed)) != ERR_OK ||
+      (e = store_serve(s, &job_one, SERVE_PINNED, (struct round_label){.round = 2}, 7, &changed)) != ERR_OK ||
+      (e = store_roll_back(s, &job_one, (struct round_label){.round = 2}, "why", 7, &done, &changed)) != ERR_OK)
+    return e;
+  return store_unpin(s, &job_one, (struct round_label){.round = 2}, &changed);
+}
+
+/* Whole or not at all: the newest commitment is 3, or what went back to 2. */
+static void models_are_whole(struct store *s) {
+  struct store_roll_back last;
+  struct store_resume r = resume_at(s);
+  struct round_bytes b = round_bytes((struct round_label){.round = r.committed.sub == 1 ? 2 : 3});
+  struct digest model = digest_bytes(b.model, sizeof b.model);
+  ck_assert(!r.fell_back && r.committed.round == 3 && digest_equal(&r.model, &model));
+  ck_assert(digest_is_zero(&r.chain) == (r.committed.sub == 1));
+  ck_assert_int_eq(store_roll_back_last(s, &job_one, &last), r.committed.sub == 1 ? ERR_OK : ERR_NOT_FOUND);
+}
+
+static bool fail_change_once(const struct failure *failure, unsigned at) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 3);
+  fault_arm(failure, at);
+  enum err e = change_models(s);
+  bool struck = fault_disarm();
+  ck_assert_int_eq(e, struck ? failure->expected : ERR_OK);
+  if (failure->expected != ERR_IO || !struck)
+    models_are_whole(s);
+  store_close(s);
+  s = fixture_open(&f);
+  models_are_whole(s);
+  ck_assert_int_eq(change_models(s), ERR_OK); /* and it can be finished */
+  ck_assert_uint_eq(resume_at(s).committed.sub, 1);
+  store_close(s);
+  fixture_free(&f);
+  return struck;
+}
+
+START_TEST(every_call_of_a_change_of_models_fails_once) {
+  for (size_t i = 0; i < N_FAILURES; i++) {
+    unsigned at = 1;
+    while (fail_change_once(&failures[i], at))
+      at += failures[i].everywhere ? 1 : 3;
+    ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 3 : 4);
+  }
+}
+END_TEST
+
 /* A first start (last = 0) or the start after a few rounds. */
 static bool fail_opening_once(const struct failure *failure, unsigned at, uint64_t last) {
   struct fixture f = fixture_new();
@@ -247,6 +300,7 @@ END_TEST
 
 int main(void) {
   setenv("CK_DEFAULT_TIMEOUT", "60", 0);
-  return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_an_opening_fails_once,
-                   a_full_disk_halts_and_heals, a_read_only_disk_is_said_and_can_be_read);
+  return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_a_change_of_models_fails_once,
+                   every_call_of_an_opening_fails_once, a_full_disk_halts_and_heals,
+                   a_read_only_disk_is_said_and_can_be_read);
 }
