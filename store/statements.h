@@ -79,9 +79,11 @@
     "INSERT INTO commitment (job, round, sub, sequence, outcome, model, half, shadow, shadow_headline,"                \
     " shadow_seconds, local_loss, local_headline, local_macro_f1, local_balanced, global_loss, global_headline,"       \
     " global_macro_f1, global_balanced, validation_loss, validation_headline, seconds, sent_bytes, received_bytes)"    \
-    " SELECT job, ?4, ?5, ?6, 'rolled-back', model, half, shadow, shadow_headline, shadow_seconds, local_loss,"        \
-    " local_headline, local_macro_f1, local_balanced, global_loss, global_headline, global_macro_f1, global_balanced," \
-    " validation_loss, validation_headline, NULL, 0, 0 FROM commitment WHERE job = ?1 AND round = ?2 AND sub = ?3")    \
+    " SELECT t.job, ?4, ?5, ?6, 'rolled-back', t.model, t.half, l.shadow, l.shadow_headline, l.shadow_seconds,"        \
+    " t.local_loss, t.local_headline, t.local_macro_f1, t.local_balanced, t.global_loss, t.global_headline,"           \
+    " t.global_macro_f1, t.global_balanced, t.validation_loss, t.validation_headline, NULL, 0, 0"                      \
+    " FROM commitment t JOIN commitment l ON l.job = ?1 AND l.round = ?4 AND l.sub = ?5 - 1"                           \
+    " WHERE t.job = ?1 AND t.round = ?2 AND t.sub = ?3")                                                               \
   X(CONTRIBUTION_ADD, "INSERT INTO contribution (job, round, sub, origin, name, reason, clipped, lag, weight, epoch,"  \
                       " sequence, n_bytes, arrival_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                \
   X(CONTRIBUTIONS, "SELECT origin, name, reason, clipped, lag, weight, epoch, sequence, n_bytes, arrival_ms"           \

@@ -348,7 +348,8 @@ struct store_serving {
 MUST_USE enum err store_serving(struct store *s, const struct digest *job, enum serving_mode configured,
                                 struct store_serving *out_serving);
 
-/* Makes a kept model the one to start from: a commitment `rolled-back` with its model, its half and its figures, under the
+/* Makes a kept model the one to start from: a commitment `rolled-back` with its model, its half and its figures
+ * (the model that is trained alone stays where it is), under the
  * number of the last commitment and the next sub (380 after 418 is 418+1), with the event MODEL-ROLLED-BACK. The chain is
  * forgotten, so that the next payload starts one. Changes nothing where the newest commitment is that model already.
  * ERR_NOT_FOUND: not kept. out_done is what the newest commitment is then, whether changed or not. */

@@ -166,7 +166,7 @@ START_TEST(going_back_is_one_more_commitment) {
   struct fixture f = fixture_new();
   struct store *s = fixture_open(&f);
   struct store_roll_back done, last;
-  struct store_round old, new;
+  struct store_round old, new, newest;
   size_t n;
   bool changed;
   char note[STORE_NOTE_BYTES + 1];
@@ -184,7 +184,8 @@ START_TEST(going_back_is_one_more_commitment) {
   ck_assert_str_eq(done.note, "bad sensor");
   ck_assert_int_eq(store_round_find(s, &job_one, done.label, &new, NULL, 0, &n), ERR_OK);
   ck_assert(new.outcome == ROUND_ROLLED_BACK &&digest_equal(&new.model, &old.model));
-  ck_assert(digest_equal(&new.shadow, &old.shadow) && new.metrics.local_headline == old.metrics.local_headline);
+  ck_assert_int_eq(store_round_find(s, &job_one, at(6), &newest, NULL, 0, &n), ERR_OK);
+  ck_assert(digest_equal(&new.shadow, &newest.shadow) && new.metrics.local_headline == old.metrics.local_headline);
   store_close(s);
   s = fixture_open(&f);
   struct store_resume resume = resume_at(s);
