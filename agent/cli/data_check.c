@@ -108,10 +108,9 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
       {"FINDING", "severity", FORM_TEXT}, {"CODE", "code", FORM_TEXT},
       {"FILE", "file", FORM_TEXT},        {"LINE", "line", FORM_COUNT},
       {"ABOUT", "about", FORM_TEXT},      {"WHAT, AND WHAT TO DO", "sentence", FORM_TEXT}};
-  const json_t *findings = json_object_get(data, "findings"), *files = json_object_get(data, "files"), *file;
-  size_t i;
-  if (call->format == FORMAT_TABLE)
-    json_array_foreach(files, i, file) view_summary(file, out);
+  const json_t *findings = json_object_get(data, "findings"), *files = json_object_get(data, "files");
+  for (size_t i = 0; call->format == FORMAT_TABLE && i < json_array_size(files); i++)
+    view_summary(json_array_get(files, i), out);
   if (json_array_size(findings) > 0)
     table_print(columns, sizeof columns / sizeof *columns, findings, call->format == FORMAT_TSV, out);
   else if (call->format == FORMAT_TABLE)
