@@ -33,7 +33,7 @@ static enum err folder_bytes(int dir_fd, uint64_t *out_bytes) {
 
 enum err store_measure(const struct store *s, struct store_room *out_room) {
   struct statvfs fs;
-  uint64_t n_files, n_database;
+  uint64_t n_files = 0, n_database = 0;
   enum err e;
   if (fstatvfs(s->state_fd, &fs) != 0)
     return err_from_errno(errno);
@@ -45,7 +45,7 @@ enum err store_measure(const struct store *s, struct store_room *out_room) {
 }
 
 enum err room_admit(const struct store *s, uint64_t n_bytes) {
-  struct store_room room;
+  struct store_room room = {0};
   if (s->max_bytes == 0)
     return ERR_OK;
   enum err e = store_measure(s, &room);

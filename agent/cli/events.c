@@ -96,7 +96,9 @@ static void print_row(const struct call *call, const json_t *row) {
 static size_t take_page(struct reading *r, json_t *data) {
   size_t i;
   const json_t *row, *rows = json_object_get(data, "events");
-  json_array_foreach(rows, i, row) print_row(r->call, row);
+  json_array_foreach(rows, i, row) {
+    print_row(r->call, row);
+  }
   fflush(stdout);
   r->is_after = true;
   r->after = (uint64_t)json_integer_value(json_object_get(data, "after"));

@@ -28,15 +28,11 @@ struct wanted {
 
 struct condition {
   const char *form; /* "round=N" */
+  /* NULL: the form says it all */
   enum err (*read)(const char *value, const struct config *c, struct wanted *w, char why[MAX_REASON_BYTES]);
   bool (*holds)(const struct wanted *w, const json_t *status);
   bool outlasts; /* no agent there is what it waits to end */
 };
-
-static enum err read_nothing(const char *value, const struct config *c, struct wanted *w, char why[MAX_REASON_BYTES]) {
-  (void)value, (void)c, (void)w, (void)why;
-  return ERR_OK;
-}
 
 static enum err read_round(const char *value, const struct config *c, struct wanted *w, char why[MAX_REASON_BYTES]) {
   (void)c;
@@ -125,9 +121,9 @@ static const struct condition conditions[] = {
     {"round=N", read_round, round_holds, false},
     {"phase=WORD", read_phase, phase_holds, false},
     {"peer=NAME,state=WORD", read_peer, peer_holds, false},
-    {"finished", read_nothing, finished_holds, false},
-    {"alive", read_nothing, alive_holds, true},
-    {"health=ok", read_nothing, health_holds, false},
+    {"finished", NULL, finished_holds, false},
+    {"alive", NULL, alive_holds, true},
+    {"health=ok", NULL, health_holds, false},
 };
 enum { N_CONDITIONS = sizeof conditions / sizeof *conditions };
 
@@ -143,7 +139,7 @@ static enum err read_condition(const char *text, const struct config *c, struct 
     if (n_fixed ? strncmp(text, form, n_fixed) != 0 : strcmp(text, form) != 0)
       continue;
     w->condition = &conditions[i];
-    enum err e = conditions[i].read(text + n_fixed, c, w, reason);
+    enum err e = conditions[i].read ? conditions[i].read(text + n_fixed, c, w, reason) : ERR_OK;
     if (e)
       snprintf(why, MAX_CONFIG_WHY_BYTES, "--for %.120s: %s", text, reason);
     return e;

@@ -9,6 +9,7 @@
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
 #include "agent/text.h"
+#include "base/must.h"
 #include "crypto/key_text.h"
 
 enum { DEFAULT_ROUNDS = 20, DEFAULT_EVENTS = 20 };
@@ -332,9 +333,11 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
 
 /* The job of a name, or without one the only one that there is; NULL: there is none such. */
 static struct agent_job *find_job(const struct agent *a, const char *name) {
-  for (size_t i = 0; i < a->n_jobs; i++)
+  for (size_t i = 0; i < a->n_jobs; i++) {
+    MUST(a->jobs[i] != NULL);
     if (name ? strcmp(name, a->jobs[i]->config->job.name) == 0 : a->n_jobs == 1)
       return a->jobs[i];
+  }
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 #include "agent/core/disk.h"
 #include "tests/unit/suite.h"
 
-enum { MIB = 1 << 20 };
+static const uint64_t MIB = 1 << 20;
 
 /* A round writes 10 MiB; three models are kept. */
 static struct disk ladder(uint64_t max_mib) {
@@ -38,14 +38,14 @@ END_TEST
 START_TEST(the_cap_counts_what_is_used) {
   struct disk d = ladder(100);
   ck_assert(!measure(&d, 1000, 40));
-  ck_assert_uint_eq(disk_free_bytes(&d), (uint64_t)60 * MIB);
+  ck_assert_uint_eq(disk_free_bytes(&d), 60 * MIB);
   ck_assert(measure(&d, 1000, 75));
   ck_assert_int_eq(disk_state(&d), DISK_LOW);
   ck_assert(measure(&d, 1000, 200)); /* it was larger before the cap was set */
   ck_assert_uint_eq(disk_free_bytes(&d), 0);
   ck_assert_int_eq(disk_state(&d), DISK_TIGHT);
   ck_assert(!measure(&d, 5, 10)); /* whichever is less */
-  ck_assert_uint_eq(disk_free_bytes(&d), (uint64_t)5 * MIB);
+  ck_assert_uint_eq(disk_free_bytes(&d), 5 * MIB);
 }
 END_TEST
 
