@@ -49,7 +49,7 @@ def opening(kind, rng):
 
 
 def flood(ports, numbers, count):
-    """Keeps so many connections of each kind to each port; one that is closed is made again within a second. They come from
+    """Keeps so many connections of each kind to each port; those that were closed are made again every two seconds. They come from
     forty addresses, so that no limit of one address protects the agent."""
     die_with_parent()
     rng, poll, kinds = random.Random("flood"), select.epoll(), {}
@@ -72,7 +72,7 @@ def flood(ports, numbers, count):
                 kinds[connection.fileno()] = ((port, kind), connection)
                 poll.register(connection, select.EPOLLOUT | select.EPOLLONESHOT)
                 count.value += 1
-        while (left := begin + 1 - time.monotonic()) > 0:
+        while (left := begin + 2 - time.monotonic()) > 0:
             for fd, event in poll.poll(left):
                 connection = kinds[fd][1]
                 try:
@@ -116,8 +116,8 @@ class Flood(unittest.TestCase):
             ratios, n_made, calm = [], 0, round_rate(a, seconds)
             while len(ratios) < n_turns or len(ratios) < 7 and statistics.median(ratios) < MIN_RATE:
                 with flooded([swarm["a"].port, swarm["b"].port], numbers) as count:
+                    during = round_rate(a, seconds)  # from the first connection on
                     wait_for(lambda: count.value >= 2 * sum(numbers.values()), 10, "all connections are made")
-                    during = round_rate(a, seconds)
                     n_made += count.value
                 after = round_rate(a, seconds)
                 ratios.append(during / statistics.mean((calm, after)))
