@@ -433,8 +433,9 @@ static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], u
   MUST(writer_end(&w) == ERR_OK);
 }
 
-static enum err head_check(const struct learner *l, const char magic[MAGIC_BYTES], size_t expected_bytes,
-                           const uint8_t *bytes, size_t n_bytes) {
+/* The head of n values of the schema with this hash. */
+static enum err head_judge(const struct digest *schema_hash, size_t n_values, const char magic[MAGIC_BYTES],
+                           size_t expected_bytes, const uint8_t *bytes, size_t n_bytes) {
   struct cursor c;
   char found[MAGIC_BYTES];
   struct digest schema;
@@ -449,13 +450,18 @@ static enum err head_check(const struct learner *l, const char magic[MAGIC_BYTES
     return ERR_CORRUPT;
   if (version != SNAPSHOT_VERSION)
     return version > SNAPSHOT_VERSION ? ERR_TOO_NEW : ERR_CORRUPT;
-  if (!digest_equal(&schema, &l->config.schema_hash))
+  if (!digest_equal(&schema, schema_hash))
     return ERR_SCHEMA;
-  if (zero || zero_too || n != l->n)
+  if (zero || zero_too || n != n_values)
     return ERR_CORRUPT;
   if (n_bytes != expected_bytes)
     return n_bytes < expected_bytes ? ERR_TRUNCATED : ERR_TRAILING;
   return ERR_OK;
+}
+
+static enum err head_check(const struct learner *l, const char magic[MAGIC_BYTES], size_t expected_bytes,
+                           const uint8_t *bytes, size_t n_bytes) {
+  return head_judge(&l->config.schema_hash, l->n, magic, expected_bytes, bytes, n_bytes);
 }
 
 static void state_write(const struct learner *l, uint8_t out_bytes[STATE_BYTES]) {
@@ -550,4 +556,44 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
     size += (double)a->x[i] * (double)a->x[i];
   }
   return apart == 0 ? 0 : size > 0 ? sqrt(apart / size) : NAN;
+}
+
+/* ---- warm start */
+
+static bool is_alike(const struct tensor *a, const struct tensor *b) {
+  return strcmp(a->name, b->name) == 0 && a->role == b->role && a->rank == b->rank &&
+         memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+static const struct tensor *find_alike(const struct schema *from, const struct tensor *own) {
+  for (size_t i = 0; i < schema_tensors(from); i++)
+    if (is_alike(schema_tensor(from, i), own))
+      return schema_tensor(from, i);
+  return NULL;
+}
+
+static void take_alike(struct learner *l, const struct schema *from, const float *values, bool *out_taken) {
+  for (size_t i = 0; i < schema_tensors(l->config.schema); i++) {
+    const struct tensor *own = schema_tensor(l->config.schema, i), *theirs = find_alike(from, own);
+    out_taken[i] = theirs != NULL;
+    if (theirs)
+      memcpy(l->x + own->offset, values + theirs->offset, own->n_values * sizeof *values);
+  }
+  memcpy(l->copy, l->x, l->n * sizeof *l->x);
+}
+
+enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
+                      const uint8_t *bytes, size_t n_bytes, bool *out_taken) {
+  size_t n = schema_parameters(from);
+  enum err e = head_judge(from_hash, n, model_magic, HEAD_BYTES + 4 * n, bytes, n_bytes);
+  if (e)
+    return e;
+  float *values = floats_new(n);
+  if (!values)
+    return ERR_NO_MEMORY;
+  e = codec_read_values(bytes + HEAD_BYTES, 4 * n, values, n);
+  if (!e)
+    take_alike(l, from, values, out_taken);
+  free(values);
+  return e;
 }

@@ -141,4 +141,10 @@ size_t learner_model_bytes(const struct learner *l);
 void learner_model_write(const struct learner *l, uint8_t *out_bytes);
 MUST_USE enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
 
+/* Warm start: tensors of equal name, shape and role come from a stored model (learner_model_write) of another schema; the
+ * others keep their first weights. Before any training; x̂ stays equal to x. out_taken [schema_tensors of the own schema] says
+ * which. Errors as learner_model_read; the learner is untouched after one. */
+MUST_USE enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
+                               const uint8_t *bytes, size_t n_bytes, bool *out_taken);
+
 #endif

@@ -139,7 +139,14 @@ CREATE TABLE serving (
   at_unix_s INTEGER NOT NULL
 ) STRICT;
 
--- Signed job files, by the digest of their canonical form.
+-- Which version of a job serves, by the job's name; without a row the oldest that runs does.
+CREATE TABLE serving_job (
+  name      TEXT    PRIMARY KEY,
+  version   INTEGER NOT NULL,
+  at_unix_s INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Signed job files, by the digest of the job.
 CREATE TABLE job_file (
   digest    BLOB    PRIMARY KEY CHECK (length(digest) = 32),
   name      TEXT    NOT NULL,

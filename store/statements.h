@@ -111,6 +111,9 @@
   X(MODELS, "SELECT s.round, s.sub, s.mean, p.round IS NOT NULL, p.note, p.at_unix_s FROM standing s"                  \
             " LEFT JOIN pin p ON p.job = s.job AND p.round = s.round AND p.sub = s.sub WHERE s.job = ?"                \
             " ORDER BY s.round DESC, s.sub DESC LIMIT ?")                                                              \
+  X(SERVING_JOB_GET, "SELECT version FROM serving_job WHERE name = ?")                                                 \
+  X(SERVING_JOB_SET, "INSERT INTO serving_job (name, version, at_unix_s) VALUES (?, ?, ?)"                             \
+                     " ON CONFLICT (name) DO UPDATE SET version = excluded.version, at_unix_s = excluded.at_unix_s")   \
   X(SERVING_GET, "SELECT mode, round, sub FROM serving WHERE job = ?")                                                 \
   X(SERVING_SET, "INSERT INTO serving (job, mode, round, sub, at_unix_s) VALUES (?, ?, ?, ?, ?)"                       \
                  " ON CONFLICT DO UPDATE SET mode = excluded.mode, round = excluded.round, sub = excluded.sub,"        \

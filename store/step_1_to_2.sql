@@ -102,6 +102,12 @@ CREATE TABLE serving (
   at_unix_s INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE serving_job (
+  name      TEXT    PRIMARY KEY,
+  version   INTEGER NOT NULL,
+  at_unix_s INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE job_file (
   digest    BLOB    PRIMARY KEY CHECK (length(digest) = 32),
   name      TEXT    NOT NULL,

@@ -365,7 +365,7 @@ enum { STORE_JOB_TEXT_MAX_BYTES = 60 * 1024, STORE_MAX_JOB_FILES = 64 };
 enum job_file_state { JOB_FILE_PROPOSED, JOB_FILE_ACCEPTED, JOB_FILE_STOPPED };
 
 struct store_job_file {
-  struct digest digest; /* of its canonical form */
+  struct digest digest; /* of the job: one file is known of each */
   char name[MAX_NAME_BYTES];
   uint32_t version;
   uint8_t proposer[32], signature[64];
@@ -386,5 +386,10 @@ MUST_USE enum err store_job_file_set_state(struct store *s, const struct digest 
 MUST_USE enum err store_job_file_list(struct store *s, struct store_job_file *out_files, size_t capacity,
                                       size_t *out_n);
 void store_job_files_free(struct store_job_file *files, size_t n);
+
+/* Which version of the job of this name serves; 0: nobody has said. */
+MUST_USE enum err store_serving_job(struct store *s, const char *name, uint32_t *out_version);
+MUST_USE enum err store_serve_job(struct store *s, const char *name, uint32_t version, int64_t at_unix_s,
+                                  bool *out_changed);
 
 #endif

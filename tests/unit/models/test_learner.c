@@ -676,8 +676,59 @@ START_TEST(unfit_data_is_refused) {
 }
 END_TEST
 
+/* ---- warm start */
+
+START_TEST(tensors_of_equal_name_and_shape_are_taken) {
+  struct bench old, new;
+  bench_init_as(&old, CODEC_F32, "dense 16 as body, relu, dense 8 as neck, relu, dense classes as head");
+  bench_init_as(&new, CODEC_F32, "dense 16 as body, relu, dense 9 as neck, relu, dense classes as head");
+  struct train_report report;
+  ck_assert_int_eq(learner_train(old.learner, 1, 0, 1, NULL, &report), ERR_OK);
+  size_t n_bytes = learner_model_bytes(old.learner), n_own = learner_model_bytes(new.learner);
+  uint8_t *bytes = malloc(n_bytes), *before = malloc(n_own), *after = malloc(n_own),
+          *half = malloc(learner_half_bytes(new.learner));
+  ck_assert(bytes && before && after && half);
+  learner_model_write(old.learner, bytes);
+  learner_model_write(new.learner, before);
+  struct digest hash;
+  schema_hash(old.schema, &kit_digest, &hash);
+  bool taken[6];
+  ck_assert_uint_eq(schema_tensors(new.schema), 6);
+  ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes, taken), ERR_OK);
+  learner_model_write(new.learner, after);
+  learner_half_write(new.learner, half);
+  size_t head = n_own - 4 * new.n;
+  for (size_t i = 0; i < 6; i++) {
+    const struct tensor *t = schema_tensor(new.schema, i), *o = schema_tensor(old.schema, i);
+    bool is_alike = t->n_values == o->n_values && t->shape[0] == o->shape[0]; /* body, and the head's bias */
+    ck_assert_msg(taken[i] == is_alike, "%s", t->name);
+    const uint8_t *expected = is_alike ? bytes + head + 4 * o->offset : before + head + 4 * t->offset;
+    ck_assert_mem_eq(after + head + 4 * t->offset, expected, 4 * t->n_values);
+  }
+  ck_assert(taken[0] && taken[1] && !taken[2] && !taken[3] && !taken[4] && taken[5]);
+  ck_assert_mem_eq(half + learner_half_copy_offset(new.learner), after + head, 4 * new.n); /* x̂ = x */
+
+  learner_model_write(new.learner, before);
+  bytes[head + 4 * 7 + 3] = 0x7f, bytes[head + 4 * 7 + 2] = 0xff; /* not finite, in a tensor that is taken */
+  ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes, taken), ERR_NON_FINITE);
+  ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes - 1, taken), ERR_TRUNCATED);
+  ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, 3, taken), ERR_TRUNCATED);
+  hash.bytes[0] ^= 1;
+  ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes, taken), ERR_SCHEMA);
+  learner_model_write(new.learner, after);
+  ck_assert_mem_eq(after, before, n_own);
+  free(bytes);
+  free(before);
+  free(after);
+  free(half);
+  bench_done(&old);
+  bench_done(&new);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("learner", a_number_of_steps_goes_on_where_the_round_before_stopped,
+  return SUITE_RUN("learner", tensors_of_equal_name_and_shape_are_taken,
+                   a_number_of_steps_goes_on_where_the_round_before_stopped,
                    sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
                    fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
                    steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
