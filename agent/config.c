@@ -865,5 +865,6 @@ void config_free(struct config *c) {
   free(c->jobs);
   free(c->peers);
   free(c->listen);
+  free(c->accept_keys);
   free(c);
 }

@@ -40,10 +40,13 @@ struct job_config {
   struct train_config train;
   bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
   enum codec codec;
-  uint64_t count;     /* number of the last round; 0 = for ever */
-  char *text;         /* the file as it stands, without a final NUL … */
-  size_t n_text;      /* … at most MAX_JOB_TEXT_BYTES where it is to travel */
-  struct digest file; /* of the canonical form, shown when it differs between peers */
+  uint64_t count;                 /* number of the last round; 0 = for ever */
+  char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
+  uint32_t init_version;          /* … and version; 0: none */
+  uint32_t activate_ready;        /* takes over serving when so many peers are ready; 0: people say so */
+  char *text;                     /* the file as it stands, without a final NUL … */
+  size_t n_text;                  /* … at most MAX_JOB_TEXT_BYTES where it is to travel */
+  struct digest file;             /* of the canonical form, shown when it differs between peers */
 };
 
 /* The site's side of a job. */
@@ -87,6 +90,8 @@ struct config {
   size_t n_listen;
   struct peer_config *peers; /* ascending by key */
   size_t n_peers;
+  struct identity_key *accept_keys; /* job files that one of these proposes are accepted at once */
+  size_t n_accept_keys;
   uint32_t keep_last, keep_best; /* models in the store: the newest, and the best on the validation split */
   uint32_t store_max_mib;        /* 0: no cap */
   uint32_t payload_max_mib;

@@ -8,6 +8,7 @@
 
 #include "agent/config.h"
 #include "agent/file.h"
+#include "agent/job_words.h"
 #include "agent/scalar.h"
 #include "base/must.h"
 #include "crypto/key_text.h"
@@ -587,6 +588,61 @@ static void write_scale(const struct option *o, const void *base, FILE *out) {
   fputs(" }", out);
 }
 
+static enum err read_keys(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct config *c = base;
+  enum err e = need_list(r, o, value, MAX_PEERS);
+  size_t n = e ? 0 : count_children(value);
+  if (n == 0)
+    return e;
+  c->accept_keys = calloc(n, sizeof *c->accept_keys);
+  if (!c->accept_keys)
+    return no_memory(r);
+  for (const struct tree *item = value->first; item; item = item->next)
+    if (item->kind != TREE_TEXT || key_text_read(item->text, &c->accept_keys[c->n_accept_keys++]))
+      return fail_item(r, o, ERR_SYNTAX, item,
+                       "not a public key; write its 14 groups as `starling key show` prints them");
+  return ERR_OK;
+}
+
+static void write_keys(const struct option *o, const void *base, FILE *out) {
+  const struct config *c = base;
+  (void)o;
+  fputc('[', out);
+  for (size_t i = 0; i < c->n_accept_keys; i++) {
+    char text[KEY_TEXT_BYTES];
+    key_text_write(&c->accept_keys[i], text);
+    write_item(text, i == 0, out);
+  }
+  fputc(']', out);
+}
+
+/* "inspection@1" */
+static enum err read_init_from(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct job_config *job = base;
+  struct job_words words;
+  char why[MAX_REASON_BYTES];
+  enum err e = job_words_read(value->text, &words, why);
+  if (!e && words.version == 0) {
+    snprintf(why, sizeof why, "the version is missing; write as in %.60s@1", words.name);
+    e = ERR_SYNTAX;
+  }
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  memcpy(job->init_name, words.name, sizeof job->init_name);
+  job->init_version = words.version;
+  return ERR_OK;
+}
+
+static void write_init_from(const struct option *o, const void *base, FILE *out) {
+  const struct job_config *job = base;
+  char text[JOB_WORDS_BYTES];
+  (void)o;
+  if (job->init_version == 0)
+    return;
+  job_words_write(job->init_name, job->init_version, text);
+  fputs(text, out);
+}
+
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
 
 static const struct option_type type_u32 = {"a whole number", false, read_u32, write_u32};
@@ -609,6 +665,8 @@ static const struct option_type type_maps = {"a list of maps", true, read_maps, 
 static const struct option_type type_listen = {"a list of addresses", true, read_listen, write_listen};
 static const struct option_type type_classes = {"a list of names", true, read_classes, write_classes};
 static const struct option_type type_features = {"a list of names", true, read_features, write_features};
+static const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
+static const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
 static const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
 
 static const char *const log_level_words[] = {"error", "warning", "info", "debug", NULL};
@@ -626,6 +684,7 @@ static const char *const metric_words[] = {"by-task", "accuracy", "r2", "auc", N
 static const char *const loss_words[] = {"cross-entropy", "mean-squared-error", NULL};
 static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
+static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", NULL};
 
 #define SITE(field) IN_SITE, offsetof(struct config, field)
@@ -660,6 +719,8 @@ const struct option option_table[] = {
      "best models kept beside them, by the validation split's headline over three rounds"},
     {"store.max_mib", SITE(store_max_mib), &type_u32, "0", BOUNDS(0, 1 << 30), LOCAL,
      "most that the state directory may take, as if the disk ended there; 0: only the disk itself is the bound"},
+    {"accept_jobs", IN_SITE, 0, &type_keys, "", NO_BOUNDS, LOCAL,
+     "public keys whose proposed job files are accepted at once; others wait for `starling job accept`"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
     {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,
@@ -755,6 +816,8 @@ const struct option option_table[] = {
     {"split.n", CONTRACT(split.n_parts), &type_u32, "", BOUNDS(1, MAX_PARTS), MUST_AGREE, "into how many parts"},
     {"split.seed", CONTRACT(split.seed), &type_u64, "0", BOUNDS(0, max_seed), MUST_AGREE, "seed of the division"},
     {"init_seed", CONTRACT(init_seed), &type_u64, "0", BOUNDS(0, max_seed), MUST_AGREE, "seed of the first weights"},
+    {"init.from", IN_JOB, 0, &type_init_from, "", NO_BOUNDS, MUST_AGREE,
+     "start from this site's model of that job and version where names and shapes are equal, as in inspection@1"},
     {"model", JOB(arch), &type_arch, NULL, NO_BOUNDS, MUST_AGREE,
      "layers, as in dense 64, relu, dropout 0.2, dense classes"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
@@ -776,6 +839,10 @@ const struct option option_table[] = {
      "schedule step: rounds between two steps"},
     {"train.step_factor", JOB(train.step_factor), &type_number, "0.5", BOUNDS(1e-6, 1), ANNOUNCED,
      "schedule step: what the rate is multiplied by"},
+    {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
+     "take over serving from the version before when so many peers have a committed round and it is not worse here"},
+    {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,
+     "not worse means: the mean of three rounds' headlines on this site's validation split"},
     {"codec", JOB(codec), &type_word, "f32", ONE_OF(codec_words), ANNOUNCED,
      "encoding of updates; f16 halves the bytes"},
     {"count", JOB(count), &type_u64, "", BOUNDS(1, 1000000000), ANNOUNCED,

@@ -10,14 +10,14 @@ static const char domain[] = "starling/v1/job-file";
 static bool is_name(const char *text, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (!(text[i] >= 'a' && text[i] <= 'z') && !(text[i] >= 'A' && text[i] <= 'Z') &&
-        !(text[i] >= '0' && text[i] <= '9') && !memchr("._-", text[i], 3))
+        !(text[i] >= '0' && text[i] <= '9') && text[i] != '.' && text[i] != '_' && text[i] != '-')
       return false;
   return true;
 }
 
 static bool is_text(const char *text, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (((unsigned char)text[i] < ' ' || text[i] == 0x7f) && !memchr("\n\t\r", text[i], 3))
+    if (((unsigned char)text[i] < ' ' && text[i] != '\n' && text[i] != '\t' && text[i] != '\r') || text[i] == 0x7f)
       return false;
   return true;
 }

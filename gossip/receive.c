@@ -62,7 +62,7 @@ static void name_jobs(struct peer *p, const struct message_hello *hello) {
 /* The first one opens the session to everything else; a later one tells of jobs that came or went. Whoever learns from it of
  * a job that both run says HELLO in return, for the other side lacks the same. */
 static void on_hello(struct gossip *g, struct peer *p, const struct message *m) {
-  enum err before[MAX_JOBS_IN_HELLO];
+  enum err before[MAX_JOBS_IN_HELLO] = {ERR_OK};
   bool is_first = !p->is_greeted, is_news = false;
   if (p->n_hellos == MAX_HELLOS) {
     peer_count(p, ERR_MESSAGE);

@@ -31,6 +31,7 @@ static enum err change_body(struct store *s, const void *argument) {
   return query_run(&q);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): written through the change
 enum err store_serve_job(struct store *s, const char *name, uint32_t version, int64_t at_unix_s, bool *out_changed) {
   const struct change c = {name, version, at_unix_s, out_changed};
   return room_transaction(s, change_body, &c);

@@ -1,38 +1,23 @@
 /* Which job a call means. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "agent/cli/answer.h"
-#include "agent/job_words.h"
-
-/* "inspection@1, drift@3" */
-static void list_jobs(const struct config *c, char *out_text, size_t capacity) {
-  size_t n = 0;
-  out_text[0] = '\0';
-  for (size_t i = 0; i < c->n_jobs && n < capacity; i++) {
-    char words[JOB_WORDS_BYTES];
-    job_words_write(c->jobs[i].job.name, c->jobs[i].job.version, words);
-    n += (size_t)snprintf(out_text + n, capacity - n, "%s%s", n ? ", " : "", words);
-  }
-}
+#include "agent/cli/catalogue.h"
 
 bool call_find_job(struct call *call, const struct config *c, const struct site_job_config **out_job) {
-  struct job_words words = {.version = 0};
-  char why[MAX_REASON_BYTES], known[2 * MAX_REASON_BYTES];
-  size_t n = 0;
-  if (call->job && job_words_read(call->job, &words, why)) {
-    answer_error(call, EXIT_USAGE, "usage", NULL, "--job: %s", why);
-    return false;
-  }
-  for (size_t i = 0; i < c->n_jobs; i++)
-    if (!call->job || job_words_fit(&words, c->jobs[i].job.name, c->jobs[i].job.version)) {
-      *out_job = &c->jobs[i];
-      n++;
-    }
-  if (n == 1)
+  char why[MAX_CONFIG_WHY_BYTES] = "";
+  const struct known_job *k = NULL;
+  call->catalogue = calloc(1, sizeof *call->catalogue);
+  enum err e = call->catalogue ? catalogue_open(call->catalogue, c, why) : ERR_NO_MEMORY;
+  if (e == ERR_OK)
+    e = catalogue_find(call->catalogue, call->job, &k, why);
+  if (e == ERR_OK) {
+    *out_job = k->job;
     return true;
-  list_jobs(c, known, sizeof known);
-  answer_error(call, EXIT_USAGE, n ? "usage" : err_name(ERR_NOT_FOUND), "write --job NAME[@VERSION]",
-               n ? "which job is meant? here are %s" : "no such job; here are %s", known);
+  }
+  bool is_named = call->job != NULL;
+  answer_error(call, EXIT_USAGE, e == ERR_NOT_FOUND ? err_name(e) : "usage", "write --job NAME[@VERSION]", "%s%s",
+               is_named ? "--job: " : "", why[0] ? why : err_sentence(e));
   return false;
 }
 

@@ -1,10 +1,12 @@
 #include "agent/cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
+#include "agent/cli/catalogue.h"
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
 
@@ -190,6 +192,42 @@ static const struct verb verbs[] = {
      "train on from a kept model; the round number stays",
      verb_models_rollback,
      VERB_CHANGES},
+    {"job status",
+     "",
+     0,
+     0,
+     {{0}},
+     "the jobs: state, peers that accepted and are ready, which one serves",
+     verb_job_status,
+     VERB_SHOWS},
+    {"job show",
+     "[NAME[@VERSION]]",
+     0,
+     1,
+     {{0}},
+     "a job file, its tensors, its contract, and who signed it",
+     verb_job_show,
+     VERB_SHOWS},
+    {"job pull",
+     "[NAME[@VERSION]]",
+     0,
+     1,
+     {{"--from", NULL, "PEER", "the peer to fetch it from", false},
+      {"--out", NULL, "FILE", "where to write it (default: NAME.job.yaml beside the site file)", false}},
+     "fetch a job file from a peer; works before the first run",
+     verb_job_pull,
+     VERB_CHANGES},
+    {"job propose", "FILE", 1, 1, {{0}}, "sign a job file and offer it to the peers", verb_job_propose, VERB_CHANGES},
+    {"job accept",
+     "NAME@VERSION",
+     1,
+     1,
+     {{0}},
+     "run a proposed job, beside those that run",
+     verb_job_accept,
+     VERB_CHANGES},
+    {"job stop", "NAME@VERSION", 1, 1, {{0}}, "run a job no more; what it learnt is kept", verb_job_stop, VERB_CHANGES},
+    {"job serve", "NAME@VERSION", 1, 1, {{0}}, "let this version serve from now on", verb_job_serve, VERB_CHANGES},
     {"peer list", "", 0, 0, {JOB_FLAG}, "the peers: state, reason, addresses, bytes", verb_peer_list, VERB_SHOWS},
     {"peer add",
      "NAME KEY [ADDRESS]",
@@ -479,6 +517,10 @@ int cli_main(int argc, const char *const *argv, const char *const *environment) 
       .environment = environment, .site_path = default_site_path(environment), .warnings = json_array()};
   int code = parse_and_run(&call, argc > 0 ? argc - 1 : 0, argv + (argc > 0));
   json_decref(call.warnings);
+  if (call.catalogue) {
+    catalogue_close(call.catalogue);
+    free(call.catalogue);
+  }
   return code;
 }
 

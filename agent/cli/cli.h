@@ -33,6 +33,7 @@ enum verb_kind {
 };
 
 struct call;
+struct catalogue;
 
 struct verb {
   const char *words;     /* "peer add" */
@@ -51,6 +52,7 @@ struct call {
   size_t n_arguments;
   const char *flags[MAX_FLAGS]; /* as in the verb: NULL not given, "" without value */
   const char *job;              /* --job as it was given, NULL: not */
+  struct catalogue *catalogue;  /* of call_find_job; NULL: not asked */
   enum format format;
   bool checks;           /* --check: say what would change, change nothing */
   const char *site_path; /* -C, $STARLING_CONFIG, ./site.yaml or /etc/starling/site.yaml */
@@ -64,7 +66,7 @@ int cli_main(int argc, const char *const *argv, const char *const *environment);
 /* Loads the site file of the call; answers the error itself: false, and the exit code is EXIT_USAGE. */
 MUST_USE bool call_load_config(struct call *call, struct config **out_config);
 
-/* The job of the site file that the call means: --job, or the only one; borrowed from c. Answers the error itself, saying which
+/* The job that the call means: --job, or the only one, or the version that serves; lives as long as c and the call. Answers the error itself, saying which
  * there are: false, and the exit code is EXIT_USAGE. */
 MUST_USE bool call_find_job(struct call *call, const struct config *c, const struct site_job_config **out_job);
 

@@ -5,6 +5,7 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/ask.h"
+#include "agent/cli/catalogue.h"
 #include "agent/cli/peer_view.h"
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
@@ -113,6 +114,11 @@ static void print_shadow(const json_t *data, FILE *out) {
 }
 
 static void view(const struct call *call, const json_t *data, FILE *out) {
+  const json_t *jobs = json_object_get(data, "jobs");
+  if (call->format == FORMAT_TABLE && !call->job && json_array_size(jobs) > 1) {
+    jobs_print(jobs, false, out);
+    fputc('\n', out);
+  }
   print_overview(data, call->format == FORMAT_TSV, out);
   if (call->format == FORMAT_TSV)
     return;

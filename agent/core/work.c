@@ -44,6 +44,8 @@ void scribe_job_free(struct scribe_job *job) {
   free(job->model.bytes);
   free(job->shadow.bytes);
   free(job->contributions);
+  if (job->call != NULL)
+    job->call->drop(job->call);
   free(job);
 }
 
@@ -67,6 +69,8 @@ void scribe_result_free(struct scribe_result *result) {
   scribe_job_free(result->job);
   free(result->half.bytes);
   free(result->model.bytes);
+  if (result->call != NULL)
+    result->call->drop(result->call);
   free(result->rounds);
   free(result->contributions);
   free(result->events);

@@ -113,6 +113,7 @@ struct trainer_result {
   struct merge_peer *peers;                                         /* moved back, links freed */
   size_t n_peers;
 
+  char warm_note[2 * MAX_REASON_BYTES]; /* JOB_LOAD: which tensors came from another job's model, or "" */
   struct shadow_figures shadow_figures; /* any kind */
   char shadow_note[MAX_REASON_BYTES];   /* any kind: what is worth a line in the log, or "" */
 };
@@ -133,11 +134,18 @@ enum scribe_job_kind {
   SCRIBE_EVENTS,     /* events for one */
   SCRIBE_CHANGE,     /* a pin or the serving pointer for one */
   SCRIBE_MEASURE,    /* room is measured, as after every publication and commit */
+  SCRIBE_CALL,
   N_SCRIBE_JOB_KINDS
 };
 
 /* Work of a round machine, which no other may delay and whose result goes to it; the rest is for people. */
 bool scribe_kind_is_of_round(enum scribe_job_kind kind);
+
+/* Something else that needs the store: `run` is called by the scribe with it, `drop` frees whatever is left. */
+struct scribe_call {
+  enum err (*run)(struct store *store, struct scribe_call *call);
+  void (*drop)(struct scribe_call *call);
+};
 
 enum model_change { CHANGE_PIN, CHANGE_UNPIN, CHANGE_SERVE };
 
@@ -170,6 +178,7 @@ struct scribe_job {
   /* SCRIBE_CHANGE: of the model `label` of the job of_job, for `client`, all below; with note and at_unix_s */
   enum model_change change;
   enum serving_mode serve;
+  struct scribe_call *call; /* SCRIBE_CALL */
 
   /* SCRIBE_QUERY: whose answer it is and what is asked: the last n rounds, n rounds from one on, or one with its peers */
   uint64_t client;
@@ -209,6 +218,8 @@ struct scribe_result {
   struct store_roll_back roll_back; /* SCRIBE_ROLL_BACK: what was committed */
 
   bool changed; /* SCRIBE_CHANGE */
+
+  struct scribe_call *call; /* SCRIBE_CALL: moved back, whatever became of it */
 
   /* SCRIBE_QUERY, SCRIBE_CHANGE */
   uint64_t client;

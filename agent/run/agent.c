@@ -156,18 +156,54 @@ static enum err for_each_job(struct agent *a, enum err (*step)(struct agent_job 
   return e;
 }
 
+static enum err new_job(struct agent *a, const struct site_job_config *config, char why[MAX_CONFIG_WHY_BYTES]) {
+  struct agent_job *j;
+  enum err e = job_new(a, config, &j, why);
+  if (e == ERR_OK)
+    agent_add_job(a, j);
+  return e;
+}
+
+/* A job that was accepted in a former run, with the settings that the site has for it now. One that does not fit them any
+ * more is told, and the others run. */
+static enum err new_accepted(struct agent *a, const struct known_file *k) {
+  const struct site_job_config *settings = book_settings(a, k->file.name);
+  char label[JOB_WORDS_BYTES], why[MAX_CONFIG_WHY_BYTES] = "the site file has no job of that name any more";
+  struct site_job_config *config = NULL;
+  job_words_write(k->file.name, k->file.version, label);
+  if (!settings || config_read_job(a->config, settings, label, k->file.text, k->file.n_text, &config, why) != ERR_OK) {
+    log_event(LOG_ERROR, "job-cannot-start", NULL, LOG_FIELDS(log_text("job", label), log_text("text", why)));
+    return ERR_OK;
+  }
+  enum err e = new_job(a, config, why);
+  if (e == ERR_OK)
+    a->jobs[a->n_jobs - 1]->own_config = config;
+  else
+    config_job_free(config);
+  return e;
+}
+
+/* Those of the site file that were not stopped, and those that were accepted. */
 static enum err new_jobs(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   enum err e = ERR_OK;
-  for (size_t i = 0; e == ERR_OK && i < a->config->n_jobs; i++)
-    e = job_new(a, &a->config->jobs[i], why);
+  for (size_t i = 0; e == ERR_OK && i < a->book.n && a->n_jobs < MAX_JOBS_IN_HELLO; i++) {
+    const struct known_file *k = &a->book.files[i];
+    if (k->state == JOB_FILE_ACCEPTED)
+      e = k->configured ? new_job(a, k->configured, why) : new_accepted(a, k);
+  }
   return e;
 }
 
 /* Reads where to go on, then gives the store to the scribe. */
 static enum err resume(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < a->n_jobs; i++) {
+    e = job_read_past(a->jobs[i], a->store);
+    if (e != ERR_OK)
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", a->jobs[i]->past.why);
+  }
   for (size_t i = 0; e == ERR_OK && i < a->n_jobs; i++)
-    e = job_resume(a->jobs[i], why);
+    job_go_on(a->jobs[i]);
   return e == ERR_OK ? scribe_start(&a->store, &a->scribe) : e;
 }
 
@@ -175,11 +211,15 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   a->swarm = swarm_id(a->config->swarm);
   enum err e = key_open(a->config, &a->identity, why);
   if (e == ERR_OK)
-    e = new_jobs(a, why);
-  if (e == ERR_OK)
     e = take_peers(a);
   if (e == ERR_OK)
     e = open_store(a, why);
+  if (e == ERR_OK)
+    e = book_open(a, why);
+  if (e == ERR_OK)
+    e = serving_open(a);
+  if (e == ERR_OK)
+    e = new_jobs(a, why);
   if (e == ERR_OK)
     e = for_each_job(a, job_start_round);
   if (e == ERR_OK)
@@ -196,9 +236,12 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
 /* Gossip first: its callbacks ask all the others. */
 static void stop(struct agent *a) {
   gossip_close(a->gossip, ERR_STOPPED);
-  for (size_t i = 0; i < a->n_jobs; i++)
-    job_free(a->jobs[i]);
-  scribe_stop(a->scribe);
+  scribe_stop(a->scribe); /* before what it may be reading into */
+  for (size_t i = 0; i < MAX_JOBS_IN_HELLO; i++)
+    job_free(a->starting[i]);
+  for (size_t i = a->n_jobs; i > 0; i--) /* a later one may start from an earlier one's model */
+    job_free(a->jobs[i - 1]);
+  book_close(a);
   control_close(a->control);
   parking_done(&a->parking);
   while (a->n_unwritten > 0)
@@ -221,13 +264,19 @@ static int64_t time_left(uint64_t due_ms, uint64_t now_ms) {
 /* The agent ends when every job that is to end it has ended. */
 static void end_when_done(struct agent *a, uint64_t now_ms) {
   bool is_short = false;
+  size_t n_over = 0;
   for (size_t i = 0; i < a->n_jobs; i++) {
+    if (a->jobs[i]->is_stopped)
+      continue;
     enum round_end end = round_end(a->jobs[i]->round, now_ms);
     bool is_over = end == ROUND_ENDED || end == ROUND_ENDED_SHORT;
     if (!is_over || a->jobs[i]->config->when_done != WHEN_DONE_EXIT)
       return;
     is_short = is_short || end == ROUND_ENDED_SHORT;
+    n_over++;
   }
+  if (n_over == 0)
+    return; /* every one was stopped by people, who may start another */
   a->exit_code = is_short ? EXIT_FAILED : EXIT_DONE;
   a->is_stopping = true;
 }
@@ -238,7 +287,11 @@ static uint64_t tick(struct agent *a, uint64_t now_ms) {
   uint64_t disk_ms = agent_tick_disk(a, now_ms);
   due_ms = parked_ms < due_ms ? parked_ms : due_ms;
   due_ms = disk_ms < due_ms ? disk_ms : due_ms;
+  uint64_t book_ms = book_turn(a, now_ms);
+  due_ms = book_ms < due_ms ? book_ms : due_ms;
   for (size_t i = 0; i < a->n_jobs; i++) {
+    if (a->jobs[i]->is_stopped)
+      continue;
     uint64_t job_ms = round_tick(a->jobs[i]->round, now_ms);
     due_ms = job_ms < due_ms ? job_ms : due_ms;
   }
@@ -249,7 +302,8 @@ static void turn(struct agent *a) {
   struct link_fd fds[2 + MAX_JOBS_IN_HELLO + CONTROL_MAX_FDS] = {{.fd = a->signal_fd}, {.fd = scribe_fd(a->scribe)}};
   size_t n = 2;
   for (size_t i = 0; i < a->n_jobs; i++)
-    fds[n++].fd = trainer_fd(a->jobs[i]->trainer);
+    if (!a->jobs[i]->is_stopped)
+      fds[n++].fd = trainer_fd(a->jobs[i]->trainer);
   struct link_fd *of_control = fds + n;
   size_t n_control = control_fds(a->control, of_control);
   uint64_t now_ms = clock_ms();

@@ -324,6 +324,7 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
                                 (json_int_t)a->disk.room.used_bytes, "rounds_left",
                                 (json_int_t)disk_rounds_left(&a->disk)));
   json_object_set_new(o, "job", job_object(j, now_ms));
+  json_object_set_new(o, "jobs", jobs_rows(a));
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
   strangers_add(o, a, now_ms);
   return o;
@@ -331,34 +332,38 @@ static json_t *status(const struct agent_job *j, uint64_t now_ms) {
 
 /* ---- requests ----------------------------------------------------------------------------------------------------- */
 
-/* The job of a name, or without one the only one that there is; NULL: there is none such. */
-static struct agent_job *find_job(const struct agent *a, const char *name) {
-  for (size_t i = 0; i < a->n_jobs; i++) {
-    MUST(a->jobs[i] != NULL);
-    if (name ? strcmp(name, a->jobs[i]->config->job.name) == 0 : a->n_jobs == 1)
-      return a->jobs[i];
-  }
-  return NULL;
+/* NULL: there is none of these words, or without a word it is not clear which. */
+static struct agent_job *find_job(const struct agent *a, const json_t *request) {
+  const char *text = json_string_value(json_object_get(request, "job"));
+  struct job_words words;
+  char why[MAX_REASON_BYTES];
+  if (text && job_words_read(text, &words, why) != ERR_OK)
+    return NULL;
+  return agent_find_job(a, text ? &words : NULL);
 }
 
 /* The job that a request is about; NULL after saying which there are. */
 struct agent_job *agent_asked_job(struct agent *a, uint64_t client, const json_t *request) {
-  const char *name = json_string_value(json_object_get(request, "job"));
+  struct agent_job *found = find_job(a, request);
   char known[MAX_REASON_BYTES] = "";
   size_t n = 0;
-  struct agent_job *found = find_job(a, name);
   if (found)
     return found;
-  for (size_t i = 0; i < a->n_jobs && n < sizeof known; i++)
-    n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->jobs[i]->config->job.name);
+  for (size_t i = 0; i < a->n_jobs && n < sizeof known; i++) {
+    const struct job_config *job = &a->jobs[i]->config->job;
+    if (!a->jobs[i]->is_stopped)
+      n += (size_t)snprintf(known + n, sizeof known - n, "%s%s@%" PRIu32, n ? ", " : "", job->name, job->version);
+  }
+  bool is_named = json_object_get(request, "job") != NULL;
   char text[2 * MAX_REASON_BYTES];
-  snprintf(text, sizeof text, "%s; this agent runs %s", name ? "no such job" : "which job is meant?", known);
-  control_fail(a->control, client, name ? ERR_NOT_FOUND : ERR_RANGE, text, "write --job NAME");
+  snprintf(text, sizeof text, "%s; this agent runs %s", is_named ? "no such job" : "which job is meant?",
+           n ? known : "none");
+  control_fail(a->control, client, is_named ? ERR_NOT_FOUND : ERR_RANGE, text, "write --job NAME[@VERSION]");
   return NULL;
 }
 
 static uint64_t status_mark(const struct agent *a, const json_t *request) {
-  const struct agent_job *j = find_job(a, json_string_value(json_object_get(request, "job")));
+  const struct agent_job *j = find_job(a, request);
   return j ? change_of(j) : 0;
 }
 
@@ -405,6 +410,8 @@ static void answer_health(struct agent *a, uint64_t client, const json_t *reques
   if (!is_healthy)
     snprintf(v.why, sizeof v.why, "%s", a->sentence);
   for (size_t i = 0; i < a->n_jobs && is_healthy; i++) {
+    if (a->jobs[i]->is_stopped)
+      continue;
     judge(a->jobs[i], &v);
     is_healthy = strcmp(v.word, "HALTED") != 0;
   }
@@ -494,11 +501,22 @@ static const struct {
   void (*answer)(struct agent *a, uint64_t client, const json_t *request);
   bool needs_all; /* not before everything runs */
 } requests[] = {
-    {"status", answer_status, true},     {"peers", answer_peers, true},
-    {"health", answer_health, false},    {"rounds", answer_rounds, true},
-    {"round", answer_round, true},       {"events", answer_events, true},
-    {"pin", agent_answer_pin, true},     {"unpin", agent_answer_unpin, true},
-    {"serve", agent_answer_serve, true}, {"roll-back", agent_answer_roll_back, true},
+    {"status", answer_status, true},
+    {"peers", answer_peers, true},
+    {"health", answer_health, false},
+    {"rounds", answer_rounds, true},
+    {"round", answer_round, true},
+    {"events", answer_events, true},
+    {"pin", agent_answer_pin, true},
+    {"unpin", agent_answer_unpin, true},
+    {"serve", agent_answer_serve, true},
+    {"roll-back", agent_answer_roll_back, true},
+    {"jobs", answer_jobs, true},
+    {"job-propose", answer_job_propose, true},
+    {"job-accept", answer_job_accept, true},
+    {"job-stop", answer_job_stop, true},
+    {"job-serve", answer_job_serve, true},
+    {"job-file", answer_job_file, true},
 };
 
 static void on_request(void *context, uint64_t client, const json_t *request) {

@@ -65,7 +65,7 @@ void agent_look_at_halts(struct agent *a) {
   for (size_t i = 0; i < a->n_jobs; i++) {
     struct round_view view;
     round_view(a->jobs[i]->round, &view);
-    is_halted = is_halted || view.is_halted;
+    is_halted = is_halted || (view.is_halted && !a->jobs[i]->is_stopped);
   }
   (void)disk_set_halted(&a->disk, is_halted);
 }

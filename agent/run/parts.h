@@ -10,6 +10,7 @@
 #include "agent/core/pool.h"
 #include "agent/core/round.h"
 #include "agent/exit.h"
+#include "agent/job_words.h"
 #include "agent/run/control.h"
 #include "agent/run/log_limit.h"
 #include "agent/run/outbox.h"
@@ -17,15 +18,37 @@
 #include "agent/run/scribe.h"
 #include "agent/run/trainer.h"
 #include "crypto/identity.h"
+#include "crypto/job_file.h"
 #include "gossip/gossip.h"
 #include "models/schema.h"
+
+enum { SERVING_ROUNDS = 3 /* whose mean says how good a job is */ };
+
+/* What the store knows of a job when it starts. */
+struct job_past {
+  struct store_resume from;
+  struct buffer half, model, shadow;
+  struct buffer warm; /* model of the job that it starts from, on its first start */
+  bool is_shadow_lost;
+  struct position *positions;       /* [config->n_peers] */
+  double headlines[SERVING_ROUNDS]; /* on the validation split, newest first … */
+  size_t n_headlines;               /* … so many */
+  char why[MAX_CONFIG_WHY_BYTES];   /* after an error */
+};
 
 /* One model being learnt: its round machine and its trainer thread. */
 struct agent_job {
   struct agent *agent;
   size_t index; /* in agent->jobs and for gossip */
   const struct site_job_config *config;
+  struct site_job_config *own_config; /* the same where it is not the site file's; freed with the job */
   struct digest id, schema_digest, contract_digest;
+  struct digest data_digest;         /* of the contract without its seed: with equal ones headlines can be compared */
+  const struct agent_job *warm_from; /* NULL: all tensors are new */
+  struct job_past past;              /* until it has started */
+  bool is_stopped;                   /* it keeps its index, and does nothing any more */
+  double headlines[SERVING_ROUNDS];  /* as in the past */
+  size_t n_headlines;
   struct schema *schema;
   char *schema_text, *contract_text; /* canonical, for peers that differ */
   uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
@@ -39,6 +62,34 @@ struct agent_job {
 };
 
 enum { MAX_UNWRITTEN_EVENTS = 16 };
+
+/* Work for the scribe that ends on the loop. */
+struct agent_call {
+  struct scribe_call scribe; /* first */
+  void (*done)(struct agent *a, struct agent_call *call, enum err e);
+};
+
+/* A job file that is known here: the site's own, or one that came from a peer or by `job propose`. */
+struct known_file {
+  struct job_file file; /* its text is in `bytes` */
+  uint8_t *bytes;       /* canonical … */
+  size_t n_bytes;       /* … 0: longer than one that travels */
+  enum job_file_state state;
+  const struct site_job_config *configured; /* in the site file; NULL */
+};
+
+struct book_peer {
+  size_t next;    /* file to be offered next; SIZE_MAX: it has not asked */
+  unsigned n_new; /* taken from it in the minute that began then */
+  uint64_t minute_ms;
+  uint64_t ask_at_ms; /* for what was not taken; UINT64_MAX: nothing */
+};
+
+struct book {
+  struct known_file files[STORE_MAX_JOB_FILES];
+  size_t n;
+  struct book_peer *peers; /* [config->n_peers] */
+};
 
 struct agent {
   const struct config *config;
@@ -56,6 +107,14 @@ struct agent {
   struct scribe *scribe;
   struct agent_job *jobs[MAX_JOBS_IN_HELLO];
   size_t n_jobs;
+  struct agent_job *starting[MAX_JOBS_IN_HELLO]; /* whose past is being read; NULL: free */
+  struct book book;
+  struct serving { /* which version serves, by the name of the job */
+    char name[MAX_NAME_BYTES];
+    uint32_t version;            /* that was said or has taken over; 0: the oldest that runs */
+    char note[MAX_REASON_BYTES]; /* why a newer one does not take over yet */
+  } serving[MAX_JOBS_IN_HELLO];
+  size_t n_serving;
   int signal_fd;
   uint64_t started_ms;
 
@@ -80,11 +139,75 @@ void agent_fail(struct agent *a, int exit_code, const char *event, const char *s
 
 /* job.c: from the configuration to a running job, one step after the other; the store is there until job_resume is done
  * for all. On failure `why` has the sentence, "" when the error's own says it. */
-MUST_USE enum err job_new(struct agent *a, const struct site_job_config *config, char why[MAX_CONFIG_WHY_BYTES]);
+MUST_USE enum err job_new(struct agent *a, const struct site_job_config *config, struct agent_job **out_job,
+                          char why[MAX_CONFIG_WHY_BYTES]);
 MUST_USE enum err job_start_round(struct agent_job *j);
 MUST_USE enum err job_start_trainer(struct agent_job *j);
-MUST_USE enum err job_resume(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]);
+
+/* Fills in j->past; whoever has the store. Then, on the loop: from there on it runs. */
+MUST_USE enum err job_read_past(struct agent_job *j, struct store *store);
+void job_go_on(struct agent_job *j);
+
+/* Adds the job to the agent's, which frees it. */
+void agent_add_job(struct agent *a, struct agent_job *j);
 void job_free(struct agent_job *j);
+
+/* Starts the job of a config (moved) in the running agent. */
+MUST_USE enum err agent_start_job(struct agent *a, struct site_job_config *config, char why[MAX_CONFIG_WHY_BYTES]);
+void job_stop(struct agent_job *j);
+
+/* The running job of these words; where they leave the version open, the one that serves. NULL words: the only name that there
+ * is. NULL: there is none such, or it is not clear. */
+struct agent_job *agent_find_job(const struct agent *a, const struct job_words *words);
+
+/* Hands a call to the scribe; `done` is called on the loop. The call is freed by its `drop`. */
+void agent_call(struct agent *a, struct agent_call *call);
+void agent_take_call(struct agent *a, struct scribe_result *r);
+
+/* ---- book.c: job files ---- */
+
+/* At start, with the store: the site's own files, and what was proposed, accepted and stopped before. */
+MUST_USE enum err book_open(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]);
+void book_close(struct agent *a);
+
+/* The settings that this site has for a job of that name; NULL: none. */
+const struct site_job_config *book_settings(const struct agent *a, const char *name);
+struct known_file *book_find(struct agent *a, const struct digest *job);
+
+void book_on_session(struct agent *a, size_t peer, bool is_up);
+void book_on_ask(struct agent *a, size_t peer, const struct digest *job);
+void book_on_file(struct agent *a, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n);
+
+/* Offers what has not been offered, asks again; when it is due next. */
+uint64_t book_turn(struct agent *a, uint64_t now_ms);
+
+/* `job propose`: signs and keeps a text. client 0: nobody waits. */
+void book_propose(struct agent *a, uint64_t client, const char *text, bool only_checks);
+/* `job accept|stop`: to another state, and then a job starts or stops. */
+void book_change(struct agent *a, uint64_t client, struct known_file *k, enum job_file_state state, bool only_checks);
+
+/* ---- serving.c ---- */
+
+/* At start, with the store. */
+MUST_USE enum err serving_open(struct agent *a);
+bool serving_is(const struct agent_job *j);
+const char *serving_note(const struct agent *a, const char *name);
+/* After a commit, and when peers tell of theirs: a newer version may take over. */
+void serving_judge(struct agent *a);
+void serving_on_commit(struct agent_job *j);
+/* `job serve`. client 0: nobody waits. */
+void serving_set(struct agent *a, uint64_t client, const struct agent_job *j, const char *text, bool only_checks);
+size_t serving_ready(const struct agent_job *j);
+bool serving_mean(const struct agent_job *j, double *out_mean);
+
+/* job_answers.c */
+void answer_jobs(struct agent *a, uint64_t client, const json_t *request);
+void answer_job_propose(struct agent *a, uint64_t client, const json_t *request);
+void answer_job_accept(struct agent *a, uint64_t client, const json_t *request);
+void answer_job_stop(struct agent *a, uint64_t client, const json_t *request);
+void answer_job_serve(struct agent *a, uint64_t client, const json_t *request);
+void answer_job_file(struct agent *a, uint64_t client, const json_t *request);
+json_t *jobs_rows(struct agent *a);
 
 /* What gossip is told of the job; borrows its texts. */
 struct gossip_job_config job_gossip_config(const struct agent_job *j);

@@ -23,9 +23,11 @@ static struct agent_job *job_of(void *context, size_t job) {
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
   struct agent *a = context;
   for (size_t i = 0; i < a->n_jobs; i++)
-    round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
-  for (size_t i = 0; i < a->n_jobs; i++)
-    pooling_on_session(a->jobs[i], peer, is_up);
+    if (!a->jobs[i]->is_stopped) {
+      round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
+      pooling_on_session(a->jobs[i], peer, is_up);
+    }
+  book_on_session(a, peer, is_up);
   const char *name = is_up ? "peer-connected" : "peer-disconnected";
   log_event(LOG_INFO, name, a->names[peer], LOG_FIELDS(log_text("reason", err_name(reason))));
   agent_write_event(a, name, a->names[peer], is_up ? "a session stands" : err_sentence(reason));
@@ -54,6 +56,7 @@ static void on_refused_job(void *context, size_t peer, size_t job, enum err reas
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
   round_on_state(job_of(context, job)->round, peer, state, clock_ms());
+  serving_judge(context);
 }
 
 static void remember_proof(struct agent_job *j, size_t peer, const struct manifest *m, const uint8_t *bytes) {
@@ -118,11 +121,11 @@ static void on_pool(void *context, size_t peer, size_t job, const struct wire_po
 }
 
 static void on_ask_job(void *context, size_t peer, const struct digest *job) {
-  (void)context, (void)peer, (void)job;
+  book_on_ask(context, peer, job);
 }
 
 static void on_job_file(void *context, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
-  (void)context, (void)peer, (void)f, (void)bytes, (void)n;
+  book_on_file(context, peer, f, bytes, n);
 }
 
 struct gossip_events agent_gossip_events(struct agent *a) {
@@ -172,7 +175,7 @@ static void port_train(void *context, struct trainer_job *job) {
 /* The epoch is the agent's: while one job has it raised, none publishes. */
 static void hold_publications(struct agent_job *j, uint64_t above) {
   for (size_t i = 0; i < j->agent->n_jobs; i++)
-    if (j->agent->jobs[i] != j)
+    if (j->agent->jobs[i] != j && !j->agent->jobs[i]->is_stopped)
       round_epoch_rises(j->agent->jobs[i]->round, above);
 }
 
@@ -260,14 +263,24 @@ static struct log_field log_headline(const char *name, double value) {
   return __builtin_isnan(value) ? log_text(name, "-") : log_real(name, value);
 }
 
+/* Its name, with the version where the agent has several jobs. */
+static void label_job(const struct agent_job *j, char out_label[JOB_WORDS_BYTES]) {
+  const struct job_config *job = &j->config->job;
+  if (j->agent->n_jobs > 1)
+    job_words_write(job->name, job->version, out_label);
+  else
+    snprintf(out_label, JOB_WORDS_BYTES, "%s", job->name);
+}
+
 static void log_round(const struct agent_job *j) {
   struct round_view v;
-  char label[ROUND_LABEL_BYTES], missing[MAX_REASON_BYTES];
+  char label[ROUND_LABEL_BYTES], job[JOB_WORDS_BYTES], missing[MAX_REASON_BYTES];
   round_view(j->round, &v);
   round_label_write(v.committed, label);
+  label_job(j, job);
   name_missing(j, missing, sizeof missing);
-  struct log_field fields[11] = {log_text("job", j->config->job.name), log_text("round", label),
-                                 log_integer("merged", v.n_merged), log_integer("of", v.n_expected)};
+  struct log_field fields[11] = {log_text("job", job), log_text("round", label), log_integer("merged", v.n_merged),
+                                 log_integer("of", v.n_expected)};
   size_t n = 4;
   if (v.has_loss)
     fields[n++] = log_real("loss", v.train_loss);
@@ -294,13 +307,17 @@ static enum log_level level_of(const char *name) {
 
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
   struct agent_job *j = context;
+  char job[JOB_WORDS_BYTES];
   const char *who = peer == SIZE_MAX ? NULL : j->agent->names[peer];
   bool has_event = strcmp(name, "model-rolled-back") == 0; /* the store wrote it with the commit */
   if (strcmp(name, "round-committed") == 0) {
     log_round(j); /* its row says the rest */
+    serving_on_commit(j);
+    serving_judge(j->agent);
     return;
   }
-  log_event(level_of(name), name, who, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
+  label_job(j, job);
+  log_event(level_of(name), name, who, LOG_FIELDS(log_text("job", job), log_text("text", text)));
   if (!has_event)
     agent_write_event(j->agent, name, who, text);
 }
@@ -353,6 +370,12 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
               LOG_FIELDS(log_text("job", j->config->job.name), log_integer("train", r->n_samples),
                          log_integer("validation", r->n_validation), log_integer("test", r->n_test),
                          log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
+  if (is_load && e == ERR_OK && r->warm_note[0]) {
+    log_event(LOG_INFO, "warm-start", NULL,
+              LOG_FIELDS(log_text("job", j->config->job.name), log_integer("version", j->config->job.version),
+                         log_text("text", r->warm_note)));
+    agent_write_event(j->agent, "warm-start", NULL, r->warm_note);
+  }
   if (is_load && e == ERR_OK)
     pooling_on_loaded(j, r);
   round_on_trained(j->round, r, clock_ms());
@@ -364,7 +387,7 @@ static void take_epoch(struct agent_job *owner, uint64_t boot_epoch) {
   a->boot_epoch = boot_epoch;
   gossip_set_boot_epoch(a->gossip, boot_epoch);
   for (size_t i = 0; i < a->n_jobs; i++)
-    if (a->jobs[i] != owner)
+    if (a->jobs[i] != owner && !a->jobs[i]->is_stopped)
       round_epoch_rose(a->jobs[i]->round, boot_epoch);
 }
 
@@ -392,6 +415,8 @@ static void take_written(struct agent *a, struct scribe_result *r) {
     agent_answer_change(a, r);
   if (r->kind == SCRIBE_EVENTS)
     agent_answer_events(a, r);
+  if (r->kind == SCRIBE_CALL)
+    agent_take_call(a, r);
   if (r->kind == SCRIBE_EVENT && r->job) {
     keep_unwritten(a, r->job);
     r->job = NULL; /* now the agent's */
@@ -407,13 +432,18 @@ static void take_written(struct agent *a, struct scribe_result *r) {
     outbox_publish(&owner->outbox, r);
   if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
     take_epoch(owner, r->boot_epoch);
-  round_on_written(owner->round, r, clock_ms());
+  if (owner->is_stopped)
+    scribe_result_free(r);
+  else
+    round_on_written(owner->round, r, clock_ms());
   agent_look_at_halts(a);
 }
 
 void agent_take_results(struct agent *a) {
   uint64_t sent = gossip_sent_bytes(a->gossip), received = gossip_received_bytes(a->gossip);
   for (size_t i = 0; i < a->n_jobs; i++) {
+    if (a->jobs[i]->is_stopped)
+      continue;
     round_set_traffic(a->jobs[i]->round, sent, received);
     for (struct trainer_result *r; !a->is_stopping && (r = trainer_poll(a->jobs[i]->trainer));)
       take_trained(a->jobs[i], r);
@@ -432,6 +462,7 @@ void agent_take_notes(struct agent *a) {
     struct gossip_peer_info info;
     gossip_peer_info(a->gossip, i, &info);
     for (size_t j = 0; j < a->n_jobs && !info.has_session; j++)
-      round_on_session(a->jobs[j]->round, i, false, info.reason, clock_ms());
+      if (!a->jobs[j]->is_stopped)
+        round_on_session(a->jobs[j]->round, i, false, info.reason, clock_ms());
   }
 }

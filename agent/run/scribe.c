@@ -162,12 +162,18 @@ static uint64_t bytes_of(const struct scribe_job *job) {
                                       : 0;
 }
 
+static enum err call(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
+  result->call = job->call;
+  job->call = NULL; /* now the result's */
+  return result->call->run(s->store, result->call);
+}
+
 static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   static enum err (*const run[])(struct scribe *, struct scribe_job *, struct scribe_result *) = {
       [SCRIBE_PUBLISH] = publish,         [SCRIBE_COMMIT] = commit,       [SCRIBE_EVENT] = note_event,
       [SCRIBE_RAISE_EPOCH] = raise_epoch, [SCRIBE_QUERY] = query,         [SCRIBE_EVENTS] = query_events,
       [SCRIBE_LOAD_MODEL] = load_model,   [SCRIBE_ROLL_BACK] = roll_back, [SCRIBE_CHANGE] = change,
-      [SCRIBE_MEASURE] = measure,
+      [SCRIBE_MEASURE] = measure,         [SCRIBE_CALL] = call,
   };
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
@@ -224,7 +230,7 @@ out:
 }
 
 void scribe_put(struct scribe *s, struct scribe_job *job) {
-  bool may_wait = !scribe_kind_is_of_round(job->kind);
+  bool may_wait = !scribe_kind_is_of_round(job->kind) && job->kind != SCRIBE_CALL;
   if (may_wait && s->n_unanswered >= SCRIBE_RING - SCRIBE_RESERVED) {
     scribe_job_free(job);
     return;

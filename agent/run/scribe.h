@@ -17,8 +17,9 @@ struct scribe;
 MUST_USE enum err scribe_start(struct store **store, struct scribe **out_scribe);
 
 enum {
-  SCRIBE_RING = 128,    /* jobs put whose results were not polled yet */
-  SCRIBE_RESERVED = 64, /* of these for publications, commits and epochs, of which a round machine has a few at most */
+  SCRIBE_RING = 128, /* jobs put whose results were not polled yet */
+  SCRIBE_RESERVED =
+      64, /* of these for publications, commits and epochs, of which a round machine has a few at most, and for calls, of which each waits for people */
   SCRIBE_MAX_ROUNDS = 1024, /* rows of one SCRIBE_QUERY … */
   SCRIBE_MAX_EVENTS = 64,   /* … and of one SCRIBE_EVENTS: they fit into a client's line */
 };

@@ -75,6 +75,17 @@ static bool is_wanted(const struct shadow_start *start) {
   return false;
 }
 
+static enum err take_first(struct shadow *s, const struct learner *first) {
+  size_t n = learner_model_bytes(first);
+  uint8_t *bytes = malloc(n);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  learner_model_write(first, bytes);
+  enum err e = learner_model_read(s->learner, bytes, n);
+  free(bytes);
+  return e;
+}
+
 enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
   *s = (struct shadow){.mode = start->mode, .metric = start->metric};
   if (!is_wanted(start))
@@ -84,6 +95,8 @@ enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
   enum err e = learner_open(&config, &s->learner);
   if (e == ERR_OK)
     e = learner_attach(s->learner, start->train, start->tests);
+  if (e == ERR_OK && start->is_first && start->first != NULL)
+    e = take_first(s, start->first);
   if (e != ERR_OK) {
     end(s);
     return e;

@@ -57,6 +57,7 @@ struct shadow_start {
   const struct dataset *const *tests; /* [N_TEST_SETS] */
   const struct buffer *stored;        /* what shadow_write wrote; empty: nothing */
   bool is_first;                      /* the site has not trained before */
+  const struct learner *first;        /* whose weights it starts from then: they may come from another job's model */
   enum metric metric;
 };
 

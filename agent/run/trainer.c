@@ -28,6 +28,7 @@ struct trainer {
 
   /* the loop's until it puts JOB_LOAD */
   struct buffer shadow_stored;
+  struct warm_start warm;
   bool is_first;
 
   /* the trainer thread's */
@@ -188,6 +189,7 @@ static enum err open_shadow(struct trainer *t, const struct trainer_job *job, st
       .tests = tests,
       .stored = &t->shadow_stored,
       .is_first = t->is_first,
+      .first = t->learner,
       .metric = contract_metric(c->job.contract),
   };
   enum err e = shadow_open(&t->shadow, &start);
@@ -200,6 +202,44 @@ static enum err open_shadow(struct trainer *t, const struct trainer_job *job, st
 
 static uint32_t size_of(const struct dataset *d) {
   return d == NULL ? 0 : (uint32_t)d->n; /* n ≤ MAX_SAMPLES */
+}
+
+/* "copied dense1.weight, dense1.bias; new: dense2.weight" */
+static void say_taken(const struct trainer *t, const bool *taken, struct trainer_result *result) {
+  char *out = result->warm_note;
+  size_t n = 0, capacity = sizeof result->warm_note;
+  for (int pass = 0; pass < 2; pass++) {
+    const char *before = pass == 0 ? "copied " : "; new: ";
+    bool is_any = false;
+    for (size_t i = 0; i < schema_tensors(t->config.schema) && n < capacity; i++) {
+      if (taken[i] != (pass == 0))
+        continue;
+      n += (size_t)snprintf(out + n, capacity - n, "%s%s", is_any ? ", " : before,
+                            schema_tensor(t->config.schema, i)->name);
+      is_any = true;
+    }
+    if (!is_any && n < capacity)
+      n += (size_t)snprintf(out + n, capacity - n, "%snone", before);
+  }
+}
+
+/* First weights from another job's model, where nothing of this job is stored. */
+static enum err take_warm(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct warm_start *w = &t->warm;
+  if (w->model.n_bytes == 0 || job->half.n_bytes > 0 || job->model.n_bytes > 0)
+    return ERR_OK;
+  bool *taken = calloc(schema_tensors(t->config.schema), sizeof *taken);
+  size_t head = learner_model_bytes(t->learner) - codec_bound(CODEC_F32, schema_parameters(t->config.schema));
+  size_t n = head + codec_bound(CODEC_F32, schema_parameters(w->schema)); /* a scale may stand behind it */
+  enum err e = taken ? learner_take(t->learner, w->schema, &w->schema_hash, w->model.bytes,
+                                    n < w->model.n_bytes ? n : w->model.n_bytes, taken)
+                     : ERR_NO_MEMORY;
+  if (e == ERR_OK)
+    say_taken(t, taken, result);
+  else
+    say(result, "the model to start from: %s", err_sentence(e));
+  free(taken);
+  return e;
 }
 
 static enum err load_from(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
@@ -215,7 +255,7 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
     goto out;
   }
   if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK &&
-      (e = restore(t, &half, &model, result)) == ERR_OK)
+      (e = restore(t, &half, &model, result)) == ERR_OK && (e = take_warm(t, job, result)) == ERR_OK)
     e = open_shadow(t, job, result);
 out:
   scale_done(&of_half);
@@ -610,6 +650,7 @@ static void *trainer_main(void *context) {
 static void trainer_free(struct trainer *t) {
   unload(t);
   free(t->shadow_stored.bytes);
+  free(t->warm.model.bytes);
   mailbox_free(t->jobs);
   mailbox_free(t->results);
   free(t);
@@ -640,6 +681,11 @@ void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first) 
   free(t->shadow_stored.bytes);
   t->shadow_stored = stored;
   t->is_first = is_first;
+}
+
+void trainer_set_warm(struct trainer *t, const struct warm_start *warm) {
+  free(t->warm.model.bytes);
+  t->warm = *warm;
 }
 
 void trainer_put(struct trainer *t, struct trainer_job *job) {

@@ -27,6 +27,16 @@ struct trainer_config {
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */
 MUST_USE enum err trainer_start(const struct trainer_config *config, struct trainer **out_trainer);
 
+/* Where first weights come from: a stored model (moved) of another job of this site, by names and shapes. */
+struct warm_start {
+  const struct schema *schema; /* borrowed for the trainer's life */
+  struct digest schema_hash;
+  struct buffer model;
+};
+
+/* For a first start: before the first job. JOB_LOAD's result says what was taken. */
+void trainer_set_warm(struct trainer *t, const struct warm_start *warm);
+
 enum { TRAINER_RING = 8 /* jobs put whose results were not polled yet; the round machine has one or two */ };
 
 /* What the store keeps of the model that is trained alone (moved; empty: nothing), and whether the site has not trained

@@ -108,7 +108,7 @@ START_TEST(jobs_are_bounded) {
   struct gossip_job_config job = a->job;
   size_t index;
   ck_assert_int_eq(gossip_add_job(a->node, &job, 1, &index), ERR_EXISTS);
-  for (uint8_t i = 1; i < MAX_JOBS_IN_HELLO; i++) {
+  for (unsigned i = 1; i < MAX_JOBS_IN_HELLO; i++) {
     job.job = digest_filled((uint8_t)(100 + i));
     add_job(a, &job);
   }
