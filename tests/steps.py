@@ -1,4 +1,5 @@
 """The steps of tests/run: one table of what is run, one of sizes. See tests/run for its use."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -31,6 +32,10 @@ SIZES = {
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "threads suites":     (["unit", "property"], ["unit", "property"]),
 }
+
+
+# Swarm programs that compare rates, and so have the host to themselves; the others run as many at a time as it has cores.
+SWARM_ALONE = {"test_flood", "test_hostile"}
 
 
 def size(name):
@@ -152,9 +157,15 @@ def swarm(name, sizes, environment=None):
         if not programs or not starling.exists():
             tally.skipped.append(f"swarm: {'no tests in tests/swarm' if starling.exists() else 'no starling is built'}")
             return
-        for program in programs:
-            command = ["/usr/bin/python3", str(program), "--starling", str(starling), *sizes]
-            status, output = call(command, environment, size("swarm timeout s"))
+        def run_program(program):
+            return call(["/usr/bin/python3", str(program), "--starling", str(starling), *sizes], environment,
+                        size("swarm timeout s"))
+        alone = [p for p in programs if p.stem in SWARM_ALONE]
+        together = [p for p in programs if p not in alone]
+        done = [(p, *run_program(p)) for p in alone]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            done += zip(together, *zip(*pool.map(run_program, together)))
+        for program, status, output in done:
             count_own(tally, program.stem, status, output)
     return step
 
