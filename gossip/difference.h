@@ -17,7 +17,7 @@ struct text {
 /* Compares line by line and writes for example
  *   class 2 is "dent" here, "scratch" there      (the line differs)
  *   feature 7 is missing here, temp_C there      (one side has a line more)
- * False, with out_words "", when the texts are equal. Lines longer than fits are cut. Foreign text: bytes that are not
+ * False, with out_words "", when the lines are equal: a last line may lack its newline. Lines longer than fits are cut. Foreign text: bytes that are not
  * printable UTF-8 are shown as "?". */
 bool difference_find(struct text ours, struct text theirs, char out_words[MAX_REASON_BYTES]);
 

@@ -3,14 +3,12 @@
 #include "models/csv_reader.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "models/check.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 
 static enum err check_row(void *context, const struct sample *s) {
   const struct contract *c = context;
@@ -47,16 +45,13 @@ static void profile(const char *path, const struct contract *c, enum err read) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct contract *c = two_columns();
-  int fd = memfd_create("csv", MFD_CLOEXEC);
-  MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-  char path[40];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  struct memory_file f = memory_file_new(data, size);
   size_t n_ignored;
   struct data_place why = {0};
-  enum err e = csv_read(path, c, &(struct sample_sink){check_row, c, NULL}, &n_ignored, &why);
+  enum err e = csv_read(f.path, c, &(struct sample_sink){check_row, c, NULL}, &n_ignored, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
-  profile(path, c, e);
-  close(fd);
+  profile(f.path, c, e);
+  memory_file_free(&f);
   contract_free(c);
   return 0;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/must.h"
-#include "crypto/random.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 
 static uint64_t now_ms = 1000;
 static uint8_t frame_out[MAX_FRAME_BYTES];
@@ -166,13 +166,6 @@ static const struct gossip_events events = {.on_session = on_session,
                                             .find_manifest = find_manifest,
                                             .read_payload = read_payload};
 
-static struct identity *identity_numbered(uint8_t n) {
-  uint8_t seed[IDENTITY_SEED_BYTES] = {n};
-  struct identity *id;
-  MUST(identity_from_seed(seed, &id) == ERR_OK);
-  return id;
-}
-
 /* One job of zero ids, one peer, and a session that says HELLO next. */
 static struct gossip *node_open(const struct identity *own, const struct identity *other) {
   static const struct gossip_job_config job = {.schema_text = "a: 1\n", .contract_text = "b: 2\n"};
@@ -249,7 +242,6 @@ static void feed_record(struct gossip *g, uint8_t kind, const uint8_t *bytes, si
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct identity *own, *other; /* made once: guarded memory is slow to come by */
   if (!own) {
-    MUST(random_open() == ERR_OK);
     own = identity_numbered(1);
     other = identity_numbered(2);
   }

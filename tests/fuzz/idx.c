@@ -1,13 +1,11 @@
 /* The IDX reader over plain and gzip bytes: a file that is accepted is exactly as long as it says. */
 #include "models/idx.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/must.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
 
 static enum err read_all(const char *path, struct data_place *why) {
   struct idx_file *f = NULL;
@@ -29,13 +27,10 @@ static enum err read_all(const char *path, struct data_place *why) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  int fd = memfd_create("idx", MFD_CLOEXEC);
-  MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-  char path[40];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  struct memory_file f = memory_file_new(data, size);
   struct data_place why = {0};
-  enum err e = read_all(path, &why);
+  enum err e = read_all(f.path, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
-  close(fd);
+  memory_file_free(&f);
   return 0;
 }

@@ -1,0 +1,31 @@
+/* A learner of two inputs and two classes that follows one peer, for the targets that feed it. */
+#ifndef TESTS_FUZZ_SMALL_LEARNER_H
+#define TESTS_FUZZ_SMALL_LEARNER_H
+
+#include "base/must.h"
+#include "models/contract.h"
+#include "models/learner.h"
+
+enum { SMALL_VALUES = (2 + 1) * 2 };
+
+static inline struct contract *small_contract(void) {
+  struct contract *c = contract_new();
+  MUST(c != NULL);
+  MUST(contract_add_class(c, "a") == ERR_OK && contract_add_class(c, "b") == ERR_OK);
+  MUST(contract_add_feature(c, "x", NULL) == ERR_OK && contract_add_feature(c, "y", NULL) == ERR_OK);
+  return c;
+}
+
+/* Kept for the life of the program, as is its schema. */
+static inline struct learner *small_learner(const struct contract *c) {
+  static struct schema *schema;
+  struct learner *l;
+  char why[MAX_REASON_BYTES];
+  MUST(schema_from_arch("dense classes", c, &schema, why) == ERR_OK);
+  struct learner_config config = {
+      .schema = schema, .train = {.epochs = 1, .batch = 4, .learning_rate = 0.1}, .n_copies = 1};
+  MUST(learner_open(&config, &l) == ERR_OK && learner_copy_bytes(l) == 4 * SMALL_VALUES);
+  return l;
+}
+
+#endif

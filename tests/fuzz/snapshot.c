@@ -1,0 +1,93 @@
+/* Snapshots of the store. First byte: 0 a half, 1 a model, 2 a model with the numbers of its scaling; then a mask over a
+ * real one, and what is left of the input is appended. What is taken is written again as it was; what is refused leaves
+ * the learner as it was. */
+#include "agent/run/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "models/learner.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/parts.h"
+#include "tests/fuzz/small_learner.h"
+
+enum { HALF, MODEL, SCALED, N_KINDS, MAX_BYTES = 128 * 1024 };
+
+static struct contract *contract;
+static struct learner *learner;
+static uint8_t bytes[MAX_BYTES], before[MAX_BYTES], after[MAX_BYTES];
+
+static void learner_make(void) {
+  contract = small_contract();
+  contract->scale.rule = SCALE_LOCAL;
+  learner = small_learner(contract);
+  MUST(learner_half_bytes(learner) < MAX_BYTES / 2 && learner_model_bytes(learner) < MAX_BYTES / 2);
+}
+
+/* Under the mask, and with what is left of it behind. */
+static size_t forge(struct cursor *input, size_t n) {
+  memcpy(bytes, before, n);
+  mask_bytes(input, bytes, n);
+  size_t more = input->left < MAX_BYTES - n ? input->left : MAX_BYTES - n;
+  if (more > 0)
+    memcpy(bytes + n, input->at, more);
+  return n + more;
+}
+
+static void feed_half(struct cursor *input) {
+  size_t n_real = learner_half_bytes(learner);
+  learner_half_write(learner, before);
+  size_t n = forge(input, n_real);
+  enum err e = learner_half_read(learner, bytes, n);
+  learner_half_write(learner, after);
+  MUST(memcmp(after, e == ERR_OK ? bytes : before, n_real) == 0);
+  MUST(learner_half_read(learner, before, n_real) == ERR_OK);
+}
+
+static void feed_model(const uint8_t *from, size_t n) {
+  size_t n_real = learner_model_bytes(learner);
+  enum err e = learner_model_read(learner, from, n);
+  learner_model_write(learner, after);
+  MUST(memcmp(after, e == ERR_OK ? from : before, n_real) == 0);
+  MUST(learner_model_read(learner, before, n_real) == ERR_OK);
+}
+
+static void feed_scaled(size_t n) {
+  struct buffer whole = {bytes, n}, part;
+  struct scale scale = {0}, again = {0};
+  struct buffer text = {0};
+  enum err e = snapshot_split(contract, &whole, learner_model_bytes(learner), &part, &scale);
+  if (e != ERR_OK)
+    return;
+  feed_model(part.bytes, part.n_bytes);
+  MUST(snapshot_scale_text(&scale, &text) == ERR_OK);
+  if (text.n_bytes > 0) {
+    MUST(scale_read((const char *)text.bytes, text.n_bytes, &again) == ERR_OK && again.n == scale.n);
+    MUST(memcmp(again.mean, scale.mean, scale.n * sizeof *scale.mean) == 0);
+    MUST(memcmp(again.sd, scale.sd, scale.n * sizeof *scale.sd) == 0);
+  }
+  free(text.bytes);
+  scale_done(&again);
+  scale_done(&scale);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (learner == NULL)
+    learner_make();
+  struct cursor input;
+  cursor_init(&input, data, size);
+  switch (cursor_u8(&input) % N_KINDS) {
+  case HALF:
+    feed_half(&input);
+    break;
+  case MODEL:
+    learner_model_write(learner, before);
+    feed_model(bytes, forge(&input, learner_model_bytes(learner)));
+    break;
+  default:
+    learner_model_write(learner, before);
+    feed_scaled(forge(&input, learner_model_bytes(learner)));
+  }
+  return 0;
+}
