@@ -142,6 +142,8 @@ void round_on_trained(struct round_machine *m, struct trainer_result *result, ui
     on_scale_result(m, result, now_ms);
   else if (result->kind == JOB_RESTORE)
     machine_on_restored(m, result);
+  else if (result->kind == JOB_UNDO)
+    machine_on_undone(m, result);
   else
     machine_on_merge_result(m, result, now_ms);
   trainer_result_free(result);
@@ -216,6 +218,8 @@ void round_on_written(struct round_machine *m, struct scribe_result *result, uin
   bool is_ours = scribe_kind_is_of_round(result->kind);
   if (result->kind == SCRIBE_LOAD_MODEL)
     machine_on_model_loaded(m, result); /* whatever came of it */
+  else if (scribe_is_refused(result->kind, result->error))
+    machine_on_roll_back_refused(m, result);
   else if (is_ours && result->error != ERR_OK)
     halt(m, result, now_ms);
   else if (is_ours)

@@ -86,6 +86,17 @@ void machine_on_restored(struct round_machine *m, const struct trainer_result *r
   machine_put_write(m, job);
 }
 
+void machine_on_roll_back_refused(struct round_machine *m, const struct scribe_result *r) {
+  m->back.error = r->error;
+  machine_put_train(m, machine_trainer_job(m, JOB_UNDO));
+}
+
+void machine_on_undone(struct round_machine *m, const struct trainer_result *r) {
+  if (r->error == ERR_OK)
+    m->shown.metrics = r->metrics;
+  give_up(m, m->back.error);
+}
+
 /* Peers' copies of us no longer fit the model: what is published next starts a chain. */
 void machine_on_rolled_back(struct round_machine *m, const struct scribe_result *r) {
   char text[MAX_REASON_BYTES];

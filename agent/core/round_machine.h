@@ -135,6 +135,9 @@ bool machine_may_go_back(const struct round_machine *m);
 void machine_go_back(struct round_machine *m);
 void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r);
 void machine_on_restored(struct round_machine *m, const struct trainer_result *r);
+/* It was let go of or damaged since it was loaded: the trainer takes back what was committed. */
+void machine_on_roll_back_refused(struct round_machine *m, const struct scribe_result *r);
+void machine_on_undone(struct round_machine *m, const struct trainer_result *r);
 void machine_on_rolled_back(struct round_machine *m, const struct scribe_result *r);
 /* Tells peers of it as long as NOTICE_ROUNDS say. */
 void machine_set_notice(struct round_machine *m, const struct store_roll_back *r);

@@ -58,6 +58,12 @@ bool scribe_kind_is_of_round(enum scribe_job_kind kind) {
   return false;
 }
 
+bool scribe_is_refused(enum scribe_job_kind kind, enum err e) {
+  return kind == SCRIBE_LOAD_MODEL
+             ? e != ERR_OK
+             : kind == SCRIBE_ROLL_BACK && (e == ERR_NOT_FOUND || e == ERR_CORRUPT || e == ERR_RANGE);
+}
+
 bool err_is_temporary(enum err e) {
   return e == ERR_NO_SPACE || e == ERR_READ_ONLY;
 }

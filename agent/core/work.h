@@ -43,6 +43,7 @@ enum trainer_job_kind {
   JOB_SCALE,   /* standardise by `scale` from now on, once, before the first training */
   JOB_RESTORE, /* take half and model as they are, peers' copies stay; what was trained is forgotten. After an error the
                   model is as it was committed last */
+  JOB_UNDO,    /* of a JOB_RESTORE that was not committed: the model is as it was committed last */
 };
 
 /* One link of a peer's chain, or a full copy, as it came. */
@@ -194,6 +195,10 @@ struct scribe_job {
   uint64_t after_id, wait_until_ms;
   uint32_t n_rows;
 };
+
+/* Nothing has changed and nothing is lost by going on without it: a roll-back whose model is not kept any more or damaged. A
+ * failed write is not. */
+bool scribe_is_refused(enum scribe_job_kind kind, enum err e);
 
 /* A full or read-only disk: everything is as it was, and the work can be tried again later. */
 bool err_is_temporary(enum err e);

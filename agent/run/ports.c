@@ -400,7 +400,8 @@ static void go_on_writing(struct agent *a) {
 
 static void take_written(struct agent *a, struct scribe_result *r) {
   bool is_round = scribe_kind_is_of_round(r->kind);
-  if (is_round && r->kind != SCRIBE_LOAD_MODEL && r->error != ERR_OK && !err_is_temporary(r->error)) {
+  bool goes_on = r->error == ERR_OK || err_is_temporary(r->error) || scribe_is_refused(r->kind, r->error);
+  if (is_round && !goes_on) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
     snprintf(sentence, sizeof sentence, "%s: a round could not be written: %s; a restart recovers",
              a->config->state_dir, err_sentence(r->error));

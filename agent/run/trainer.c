@@ -572,7 +572,7 @@ static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, stru
   return answer_model(t, true, result);
 }
 
-/* ---- JOB_RESTORE ---- */
+/* ---- JOB_RESTORE, JOB_UNDO ---- */
 
 /* The learner's part of a snapshot that was made with the scale in effect. */
 static enum err part_of(const struct trainer *t, const struct buffer *snapshot, size_t n_learner,
@@ -613,6 +613,13 @@ static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct 
   return e;
 }
 
+static enum err undo(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
+  (void)job;
+  MUST(t->learner != NULL && !t->has_unpublished);
+  MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+  return evaluate_all(t, result);
+}
+
 /* ---- the thread ---- */
 
 static struct trainer_result *answer(struct trainer *t, struct trainer_job *job) {
@@ -623,6 +630,7 @@ static struct trainer_result *answer(struct trainer *t, struct trainer_job *job)
       [JOB_MERGE] = apply_and_merge,
       [JOB_ADOPT] = apply_and_adopt,
       [JOB_RESTORE] = restore_kept,
+      [JOB_UNDO] = undo,
   };
   struct trainer_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */

@@ -125,6 +125,7 @@ struct swarm_agent {
   uint32_t fail_trainings;  /* so many more */
   uint32_t corrupt;         /* so many of its next payloads are served broken */
   enum err disk;            /* what every write answers */
+  enum err back_refused;    /* what every roll-back answers */
   bool merge_is_not_finite; /* the next one */
   bool equivocates;         /* its next publication is told with another root to every second peer */
 
@@ -499,6 +500,7 @@ static inline void trainer_merge(struct swarm_agent *a, struct trainer_job *job,
 static inline void trainer_restore(struct swarm_agent *a, const struct trainer_job *job, struct trainer_result *r) {
   if (a->has_pending)
     a->x = a->committed_x;
+  a->committed_x = a->x;
   a->has_pending = false;
   if (job->half.n_bytes != sizeof(struct half))
     r->error = ERR_TRUNCATED;
@@ -517,6 +519,8 @@ static inline void swarm_trained(struct swarm_agent *a, struct trainer_job *job)
     trainer_train(a, job, r);
   else if (job->kind == JOB_RESTORE)
     trainer_restore(a, job, r);
+  else if (job->kind == JOB_UNDO)
+    a->x = a->committed_x;
   else
     trainer_merge(a, job, r);
   trainer_job_free(job);
@@ -609,6 +613,8 @@ static inline void store_load_model(const struct swarm_agent *a, const struct sc
 static inline void store_rolled_back(struct swarm_agent *a, const struct scribe_job *job, struct scribe_result *r) {
   struct durable *d = &a->durable;
   const struct told *to = store_kept(a, job->label);
+  if ((r->error = a->back_refused) != ERR_OK)
+    return;
   MUST(to != NULL && a->n_story < STORY_MAX);
   d->roll_back = (struct store_roll_back){.label = {d->committed.round, d->committed.sub + 1}, .to = job->label};
   snprintf(d->roll_back.note, sizeof d->roll_back.note, "%s", job->note);

@@ -122,6 +122,25 @@ START_TEST(a_model_that_is_not_kept_changes_nothing) {
 }
 END_TEST
 
+/* Unpinned between being read and being committed: the agent goes on with what it had. */
+START_TEST(a_model_that_is_let_go_of_meanwhile_changes_nothing) {
+  struct swarm *s = running(3, 0, 10);
+  size_t n_chains = s->agents[0].n_chains;
+  s->agents[0].back_refused = ERR_NOT_FOUND;
+  ck_assert_int_eq(round_on_roll_back(s->agents[0].machine, (struct round_label){4, 0}, "", 7), ERR_OK);
+  for (uint64_t t = 0; t < 20000 && view_of(s, 0).is_pending; t++)
+    swarm_run(s, 1);
+  ck_assert_int_eq(view_of(s, 0).error, ERR_NOT_FOUND);
+  ck_assert_uint_eq(swarm_noted(s, 0, "roll-back-refused"), 1);
+  ck_assert(s->agents[0].x == swarm_told(s, 0, 0)->model);
+  uint64_t round = swarm_round(s, 0);
+  ck_assert(swarm_until_round(s, 0, round + 3, 60000));
+  ck_assert_uint_eq(s->agents[0].n_chains, n_chains);
+  ck_assert_int_eq(swarm_told(s, 0, 0)->outcome, ROUND_MERGED);
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(one_at_a_time) {
   struct swarm *s = running(2, 0, 5);
   struct round_machine *m = s->agents[0].machine;
@@ -180,6 +199,6 @@ int main(void) {
   setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("agent/round_back", it_happens_between_rounds_in_every_phase,
                    peers_are_told_until_eight_more_rounds_are_committed, a_kill_right_after_it_keeps_it,
-                   a_model_that_is_not_kept_changes_nothing, one_at_a_time, a_finished_or_paused_job_goes_back_too,
-                   a_full_disk_halts_it);
+                   a_model_that_is_not_kept_changes_nothing, a_model_that_is_let_go_of_meanwhile_changes_nothing,
+                   one_at_a_time, a_finished_or_paused_job_goes_back_too, a_full_disk_halts_it);
 }

@@ -612,7 +612,7 @@ START_TEST(a_kept_model_is_taken_back) {
   load(&s);
   struct trainer_result *half = run(&s, job_new(JOB_TRAIN, 1)), *model = run(&s, job_new(JOB_MERGE, 1));
   struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *model_two = run(&s, job_new(JOB_MERGE, 2));
-  trainer_result_free(run(&s, job_new(JOB_TRAIN, 3))); /* not published */
+  struct trainer_result *unpublished = run(&s, job_new(JOB_TRAIN, 3));
 
   struct buffer cut = {half->half.bytes, half->half.n_bytes - 1};
   struct trainer_result *r = restore(&s, &cut, &model->model);
@@ -621,6 +621,17 @@ START_TEST(a_kept_model_is_taken_back) {
   r = run(&s, job_new(JOB_TRAIN, 3));
   ck_assert_int_eq(r->error, ERR_OK);
   trainer_result_free(r);
+
+  r = restore(&s, &half->half, &model->model); /* taken back, for it was not committed */
+  ck_assert_int_eq(r->error, ERR_OK);
+  trainer_result_free(r);
+  r = run(&s, job_new(JOB_UNDO, 0));
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert(r->metrics.global_loss == model_two->metrics.global_loss);
+  trainer_result_free(r);
+  struct trainer_result *three = run(&s, job_new(JOB_TRAIN, 3));
+  ck_assert_mem_eq(three->half.bytes, unpublished->half.bytes, unpublished->half.n_bytes);
+  trainer_result_free(three);
 
   r = restore(&s, &half->half, &model->model);
   ck_assert_int_eq(r->error, ERR_OK);
@@ -632,7 +643,7 @@ START_TEST(a_kept_model_is_taken_back) {
   ck_assert_uint_eq(again->half.n_bytes, two->half.n_bytes);
   ck_assert_mem_eq(again->half.bytes, two->half.bytes, two->half.n_bytes);
   ck_assert_mem_eq(model_again->model.bytes, model_two->model.bytes, model_two->model.n_bytes);
-  struct trainer_result *const all[] = {half, model, two, model_two, again, model_again};
+  struct trainer_result *const all[] = {half, model, two, model_two, unpublished, again, model_again};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     trainer_result_free(all[i]);
   site_done(&s);
