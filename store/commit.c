@@ -10,8 +10,7 @@ static enum err commitment_compare(struct store *s, uint64_t job, const struct s
   struct digest stored = {0};
   struct query q = query_begin(&s->database, SQL_COMMITMENT_FIND);
   bind_u64(&q, job);
-  bind_u64(&q, c->label.round);
-  bind_u64(&q, c->label.sub);
+  bind_label(&q, c->label);
   bool is_there = query_next(&q);
   if (is_there)
     (void)column_digest(&q, &stored);
@@ -110,8 +109,7 @@ static enum err contribution_add(struct store *s, uint64_t job, struct round_lab
                                  const struct store_contribution *row) {
   struct query q = query_begin(&s->database, SQL_CONTRIBUTION_ADD);
   bind_u64(&q, job);
-  bind_u64(&q, label.round);
-  bind_u64(&q, label.sub);
+  bind_label(&q, label);
   bind_blob(&q, row->origin, sizeof row->origin);
   bind_text(&q, row->name);
   bind_text(&q, err_name(row->reason));

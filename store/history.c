@@ -39,8 +39,7 @@ static void metrics_read(struct query *q, struct store_metrics *m) {
 static enum err round_read(struct query *q, struct store_round *out_round) {
   char outcome[REASON_NAME_BYTES];
   struct store_round r = {0};
-  r.label.round = column_u64(q);
-  r.label.sub = (uint32_t)column_u64(q);
+  r.label = column_label(q);
   column_text(q, outcome, sizeof outcome);
   r.committed_unix_s = column_i64(q);
   r.seconds = column_f64(q);
@@ -167,8 +166,7 @@ static void outbox_read(struct query *q, struct store_outbox_entry *out_entry) {
   struct store_outbox_entry entry = {0};
   entry.boot_epoch = column_u64(q);
   entry.sequence = column_u64(q);
-  entry.label.round = column_u64(q);
-  entry.label.sub = (uint32_t)column_u64(q);
+  entry.label = column_label(q);
   (void)column_digest(q, &entry.chain);
   entry.n_manifest = column_blob(q, entry.manifest, sizeof entry.manifest);
   entry.has_payload = column_digest(q, &entry.payload);

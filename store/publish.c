@@ -20,8 +20,7 @@ static enum err publication_compare(struct store *s, uint64_t job, const struct 
   bool same = false;
   struct query q = query_begin(&s->database, SQL_PUBLICATION_FIND);
   bind_u64(&q, job);
-  bind_u64(&q, p->label.round);
-  bind_u64(&q, p->label.sub);
+  bind_label(&q, p->label);
   bind_u64(&q, p->boot_epoch);
   bool is_there = query_next(&q);
   if (is_there) {
@@ -60,8 +59,7 @@ static enum err publication_add(struct store *s, uint64_t job, const struct stor
   bind_u64(&q, job);
   bind_u64(&q, p->sequence);
   bind_u64(&q, p->boot_epoch);
-  bind_u64(&q, p->label.round);
-  bind_u64(&q, p->label.sub);
+  bind_label(&q, p->label);
   bind_blob(&q, p->chain.bytes, DIGEST_BYTES);
   bind_blob(&q, p->manifest, p->n_manifest);
   bind_digest(&q, payload);

@@ -13,8 +13,7 @@ struct snapshot {
 };
 
 static void snapshot_read(struct query *q, struct snapshot *out_snapshot) {
-  out_snapshot->label.round = column_u64(q);
-  out_snapshot->label.sub = (uint32_t)column_u64(q);
+  out_snapshot->label = column_label(q);
   out_snapshot->committed = column_u64(q) != 0;
   out_snapshot->sequence = column_u64(q);
   (void)column_digest(q, &out_snapshot->half);
@@ -59,8 +58,7 @@ static void bind_place(struct query *q, const struct snapshot *at) {
   bind_u64(q, at->job);
   bind_u64(q, at->sequence);
   bind_u64(q, at->committed);
-  bind_u64(q, at->label.round);
-  bind_u64(q, at->label.sub);
+  bind_label(q, at->label);
 }
 
 static enum err drop_newer(struct store *s, enum statement which, const struct snapshot *than) {
@@ -100,10 +98,18 @@ static enum err resume_committed(struct store *s, const struct snapshot *at, str
   struct query q = query_begin(&s->database, SQL_COMMITTED_UNTIL);
   bind_place(&q, at);
   if (query_next(&q)) {
-    resume->committed.round = column_u64(&q);
-    resume->committed.sub = (uint32_t)column_u64(&q);
+    resume->committed = column_label(&q);
     (void)column_digest(&q, &resume->shadow);
   }
+  return query_end(&q);
+}
+
+static enum err resume_short(struct store *s, uint64_t job, struct store_resume *resume) {
+  struct query q = query_begin(&s->database, SQL_SHORT_COUNT);
+  bind_u64(&q, job);
+  bind_label(&q, resume->committed);
+  if (query_next(&q))
+    resume->n_short = (uint32_t)column_u64(&q);
   return query_end(&q);
 }
 
@@ -113,7 +119,8 @@ static enum err resume_from(struct store *s, const struct snapshot *at, struct s
     resume->published = at->label;
   resume->half = at->half;
   resume->model = at->model;
-  return resume_committed(s, at, resume);
+  enum err e = resume_committed(s, at, resume);
+  return e == ERR_OK ? resume_short(s, at->job, resume) : e;
 }
 
 static enum err resume_find(struct store *s, const struct digest *job, struct store_resume *resume) {

@@ -39,6 +39,8 @@
   X(COMMITTED_UNTIL,                                                                                                   \
     "SELECT round, sub, shadow FROM commitment WHERE job = ? AND (sequence, 1, round, sub) <= (?, ?, ?, ?)"            \
     " ORDER BY round DESC, sub DESC LIMIT 1")                                                                          \
+  X(SHORT_COUNT, "SELECT count(*) FROM commitment WHERE job = ? AND round = ? AND sub BETWEEN 1 AND ?"                 \
+                 " AND outcome <> 'rolled-back'")                                                                      \
   X(LAST_PUBLISHED, "SELECT sequence, epoch, chain FROM publication WHERE job = ? ORDER BY sequence DESC LIMIT 1")     \
   X(PUBLICATION_FIND, "SELECT sequence, manifest, payload FROM publication"                                            \
                       " WHERE job = ? AND round = ? AND sub = ? AND epoch = ?")                                        \

@@ -185,6 +185,7 @@ enum resume_at { RESUME_FRESH, RESUME_COMMITTED, RESUME_PUBLISHED };
 struct store_resume {
   enum resume_at at;
   struct round_label committed; /* last committed label, zeros when none */
+  uint32_t n_short;             /* commitments since its number that too few peers took part in; roll-backs are none */
   struct round_label published; /* with RESUME_PUBLISHED */
   uint64_t sequence;            /* highest own sequence ever published in this job, 0 = none */
   uint64_t sequence_epoch;      /* its boot epoch */

@@ -78,7 +78,7 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
   m->resume_at = resume->at;
   m->committed = m->reached = resume->committed;
   m->in_work = resume->at == RESUME_PUBLISHED ? resume->published : resume->committed;
-  m->rounds_alone = resume->committed.sub;
+  m->rounds_alone = resume->n_short;
   m->own = (struct position){resume->sequence_epoch, resume->sequence, resume->chain};
   m->last_sequence = resume->sequence;
   m->starts_chain = digest_is_zero(&resume->chain) || resume->fell_back; /* the model does not go with the chain */

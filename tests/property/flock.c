@@ -220,7 +220,7 @@ static void open_node(struct flock_agent *a) {
 }
 
 static struct store_resume resume_of(const struct flock_durable *d) {
-  struct store_resume r = {.committed = d->committed};
+  struct store_resume r = {.committed = d->committed, .n_short = d->committed.sub};
   if (d->n_kept > 0) {
     const struct position *newest = &d->kept[d->n_kept - 1].position;
     r.sequence = newest->sequence;

@@ -82,6 +82,7 @@ struct durable {
   double model;
   bool has_roll_back;
   struct store_roll_back roll_back;
+  uint32_t n_short;
   struct position positions[SWARM_MAX];
 };
 
@@ -566,6 +567,7 @@ static inline void store_committed(struct swarm_agent *a, const struct scribe_jo
                 d->committed.sub);
   bool is_whole = c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED;
   HOLDS(is_whole == (c->own_half != NULL));
+  d->n_short = c->label.sub == 0 ? 0 : d->n_short + 1;
   d->committed = c->label;
   d->has_commit = true;
   d->is_gathering = false;
@@ -675,7 +677,7 @@ static inline void swarm_start(struct swarm *s, size_t which) {
                                     port_note};
   HOLDS(round_new(&a->config, &ports, &a->machine) == ERR_OK);
   struct store_resume resume = {
-      .committed = d->committed, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};
+      .committed = d->committed, .n_short = d->n_short, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};
   struct buffer half = {0}, model = {0};
   if (d->n_kept > 0) {
     const struct kept *newest = &d->kept[d->n_kept - 1];

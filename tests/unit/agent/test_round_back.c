@@ -141,6 +141,21 @@ START_TEST(a_model_that_is_let_go_of_meanwhile_changes_nothing) {
 }
 END_TEST
 
+/* A roll-back is no round without peers: after a restart as many are left as before. */
+START_TEST(a_roll_back_does_not_count_as_a_round_alone) {
+  struct swarm *s = running(2, 0, 10);
+  ck_assert_int_eq(round_on_roll_back(s->agents[0].machine, (struct round_label){4, 0}, "", 7), ERR_OK);
+  (void)back_told(s, 0, 20000);
+  for (size_t i = 0; i < 2; i++)
+    swarm_kill(s, i);
+  size_t n_trainings = s->agents[0].n_trainings;
+  swarm_start(s, 0);
+  ck_assert(swarm_until_phase(s, 0, PHASE_ALONE, 200000));
+  ck_assert_uint_eq(s->agents[0].n_trainings - n_trainings, s->agents[0].config.alone_rounds);
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(one_at_a_time) {
   struct swarm *s = running(2, 0, 5);
   struct round_machine *m = s->agents[0].machine;
@@ -200,5 +215,6 @@ int main(void) {
   return SUITE_RUN("agent/round_back", it_happens_between_rounds_in_every_phase,
                    peers_are_told_until_eight_more_rounds_are_committed, a_kill_right_after_it_keeps_it,
                    a_model_that_is_not_kept_changes_nothing, a_model_that_is_let_go_of_meanwhile_changes_nothing,
-                   one_at_a_time, a_finished_or_paused_job_goes_back_too, a_full_disk_halts_it);
+                   a_roll_back_does_not_count_as_a_round_alone, one_at_a_time, a_finished_or_paused_job_goes_back_too,
+                   a_full_disk_halts_it);
 }

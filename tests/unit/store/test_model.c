@@ -194,6 +194,7 @@ START_TEST(going_back_is_one_more_commitment) {
   struct round_bytes b = round_bytes(at(4));
   struct digest half = digest_bytes(b.half, sizeof b.half);
   ck_assert(digest_equal(&resume.half, &half)); /* momentum and all are of then */
+  ck_assert_uint_eq(resume.n_short, 0);
   ck_assert(resume.has_roll_back && resume.roll_back.to.round == 4 && resume.roll_back.label.sub == 1);
   rounds_run(s, 7, 12); /* round 4 is no longer among the newest; its files are while 6+1 is */
   ck_assert_uint_eq(resume_at(s).committed.round, 12);

@@ -230,6 +230,7 @@ START_TEST(sub_rounds_stand_between_numbers) {
   struct store_resume r = resume_at(s);
   ck_assert_uint_eq(r.committed.round, 1);
   ck_assert_uint_eq(r.committed.sub, 2);
+  ck_assert_uint_eq(r.n_short, 2);
   ck_assert_int_eq(round_publish(s, 2, 4), ERR_OK);
   ck_assert_int_eq(round_commit(s, 2), ERR_OK);
   ck_assert_uint_eq(resume_at(s).committed.sub, 0);
