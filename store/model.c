@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/must.h"
-#include "store/reason.h"
 #include "store/room.h"
 
 static const char *const mode_names[] = {[SERVE_BEST] = "best", [SERVE_LATEST] = "latest", [SERVE_PINNED] = "pinned"};
@@ -31,7 +30,6 @@ struct change {
   const char *note;
   int64_t at_unix_s;
   bool *out_changed;
-  struct store_roll_back *out_done;
 };
 
 static enum err change_run(struct store *s, enum err (*body)(struct store *s, const void *argument),
@@ -258,122 +256,5 @@ enum err store_serving(struct store *s, const struct digest *job, enum serving_m
   }
   if (e == ERR_OK)
     *out_serving = r;
-  return e;
-}
-
-/* ---- roll-back ---- */
-
-enum err room_roll_back_last(struct store *s, uint64_t job, struct store_roll_back *out_last) {
-  struct store_roll_back r = {0};
-  struct query q = query_begin(&s->database, SQL_ROLL_BACK_LAST);
-  bind_u64(&q, job);
-  enum err e = ERR_NOT_FOUND;
-  if (query_next(&q)) {
-    r.label = column_label(&q);
-    r.to = column_label(&q);
-    column_text(&q, r.note, sizeof r.note);
-    r.at_unix_s = column_i64(&q);
-    e = ERR_OK;
-  }
-  enum err end = query_end(&q);
-  if (end != ERR_OK || e != ERR_OK)
-    return end != ERR_OK ? end : e;
-  *out_last = r;
-  return ERR_OK;
-}
-
-enum err store_roll_back_last(struct store *s, const struct digest *job, struct store_roll_back *out_last) {
-  uint64_t id;
-  enum err e = room_job_find(s, job, &id);
-  return e == ERR_OK ? room_roll_back_last(s, id, out_last) : e;
-}
-
-/* A damaged file must not become what the agent starts from. */
-static enum err roll_back_judge(struct store *s, uint64_t job, struct round_label to) {
-  struct digest model, half;
-  enum err e = model_find(s, job, to, &model, &half);
-  if (e == ERR_OK)
-    e = files_check(&s->files, &model);
-  return e == ERR_OK ? files_check(&s->files, &half) : e;
-}
-
-static enum err roll_back_rows(struct store *s, uint64_t job, uint64_t sequence, const struct store_roll_back *r) {
-  struct query commitment = query_begin(&s->database, SQL_COMMITMENT_ROLL_BACK);
-  bind_u64(&commitment, job);
-  bind_label(&commitment, r->to);
-  bind_label(&commitment, r->label);
-  bind_u64(&commitment, sequence);
-  enum err e = query_run(&commitment);
-  if (e != ERR_OK)
-    return e;
-  struct query row = query_begin(&s->database, SQL_ROLL_BACK_ADD);
-  bind_u64(&row, job);
-  bind_label(&row, r->label);
-  bind_label(&row, r->to);
-  bind_text(&row, r->note);
-  bind_i64(&row, r->at_unix_s);
-  if ((e = query_run(&row)) != ERR_OK)
-    return e;
-  struct query chain = query_begin(&s->database, SQL_CHAIN_FORGET);
-  bind_u64(&chain, job);
-  return query_run(&chain);
-}
-
-static enum err roll_back_event(struct store *s, const struct store_roll_back *r) {
-  char text[MAX_REASON_BYTES];
-  reason_set(text, "the model of round %llu+%u goes on as %llu+%u%s%s", (unsigned long long)r->to.round, r->to.sub,
-             (unsigned long long)r->label.round, r->label.sub, r->note[0] != '\0' ? ": " : "", r->note);
-  return room_event_add(s, r->at_unix_s, "MODEL-ROLLED-BACK", "", text);
-}
-
-/* Is the newest commitment that model already? A second roll-back to it would only make a second row. */
-static enum err roll_back_is_done(struct store *s, uint64_t job, const struct change *c, struct round_label committed,
-                                  bool *out_done) {
-  enum err e = room_roll_back_last(s, job, c->out_done);
-  *out_done =
-      e == ERR_OK && label_compare(c->out_done->label, committed) == 0 && label_compare(c->out_done->to, c->label) == 0;
-  bool is_newest = label_compare(c->label, committed) == 0 && committed.round + committed.sub > 0;
-  if (is_newest) {
-    *c->out_done = (struct store_roll_back){.label = committed, .to = committed};
-    *out_done = true;
-  }
-  return e == ERR_NOT_FOUND ? ERR_OK : e;
-}
-
-static enum err roll_back_body(struct store *s, const void *argument) {
-  const struct change *c = argument;
-  struct round_label committed;
-  uint64_t job, sequence;
-  bool done;
-  enum err e;
-  if ((e = room_job_find(s, c->job, &job)) != ERR_OK || (e = room_last_committed(s, job, &committed)) != ERR_OK ||
-      (e = roll_back_is_done(s, job, c, committed, &done)) != ERR_OK || done)
-    return e;
-  if ((e = roll_back_judge(s, job, c->label)) != ERR_OK)
-    return e;
-  if (committed.sub == UINT32_MAX)
-    return ERR_RANGE;
-  struct store_roll_back r = {
-      .label = {.round = committed.round, .sub = committed.sub + 1}, .to = c->label, .at_unix_s = c->at_unix_s};
-  memcpy(r.note, c->note, strlen(c->note) + 1);
-  if ((e = room_last_published(s, job, &sequence)) != ERR_OK || (e = roll_back_rows(s, job, sequence, &r)) != ERR_OK ||
-      (e = roll_back_event(s, &r)) != ERR_OK)
-    return e;
-  *c->out_done = r;
-  *c->out_changed = true;
-  return room_keep_newest(s, job);
-}
-
-enum err store_roll_back(struct store *s, const struct digest *job, struct round_label to, const char *note,
-                         int64_t at_unix_s, struct store_roll_back *out_done, bool *out_changed) {
-  bool changed = false;
-  struct store_roll_back done = {0};
-  struct change c = {
-      .job = job, .label = to, .note = note, .at_unix_s = at_unix_s, .out_changed = &changed, .out_done = &done};
-  enum err e = change_run(s, roll_back_body, &c);
-  if (e == ERR_OK) {
-    *out_done = done;
-    *out_changed = changed;
-  }
   return e;
 }

@@ -99,8 +99,11 @@
   X(EVENTS_KEEP, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?")                                      \
   X(ROLL_BACK_ADD,                                                                                                     \
     "INSERT INTO roll_back (job, round, sub, to_round, to_sub, note, at_unix_s) VALUES (?, ?, ?, ?, ?, ?, ?)")         \
-  X(ROLL_BACK_LAST, "SELECT round, sub, to_round, to_sub, note, at_unix_s FROM roll_back WHERE job = ? ORDER BY "      \
-                    "round DESC, sub DESC LIMIT 1")                                                                    \
+  X(ROLL_BACK_UNTIL, "SELECT r.round, r.sub, r.to_round, r.to_sub, r.note, r.at_unix_s, c.sequence FROM roll_back r"   \
+                     " JOIN commitment c ON c.job = r.job AND c.round = r.round AND c.sub = r.sub"                     \
+                     " WHERE r.job = ? AND (r.round, r.sub) <= (?, ?) ORDER BY r.round DESC, r.sub DESC LIMIT 1")      \
+  X(COMMITMENT_SEQUENCE, "SELECT sequence FROM commitment WHERE job = ? AND round = ? AND sub = ?")                    \
+  X(TRAININGS, "SELECT count(*) FROM publication WHERE job = ? AND sequence > ? AND sequence <= ? AND n_samples > 0")  \
   X(CHAIN_FORGET, "UPDATE publication SET chain = zeroblob(32) WHERE job = ?1 AND sequence = (SELECT max(sequence) "   \
                   "FROM publication WHERE job = ?1)")                                                                  \
   X(EVENTS, "SELECT id, at_unix_s, name, peer, text FROM event WHERE id > ? ORDER BY id LIMIT ?")                      \

@@ -110,7 +110,7 @@ struct store_publication {
   uint64_t n_copy;              /* … and its length */
   const uint8_t *copy_manifest; /* signed manifest of kind full over x̂, same sequence; NULL when the payload is full */
   size_t n_copy_manifest;
-  double train_loss;
+  double train_loss; /* NaN, NaN and 0 where no training succeeded */
   double train_seconds;
   uint32_t n_samples;
 };
@@ -356,6 +356,10 @@ MUST_USE enum err store_serving(struct store *s, const struct digest *job, enum 
  * ERR_NOT_FOUND: not kept. out_done is what the newest commitment is then, whether changed or not. */
 MUST_USE enum err store_roll_back(struct store *s, const struct digest *job, struct round_label to, const char *note,
                                   int64_t at_unix_s, struct store_roll_back *out_done, bool *out_changed);
+
+/* How many trainings of this site a commitment has behind it: those that a roll-back took out, or that a store which was put
+ * back does not know of, do not count. ERR_NOT_FOUND: no such commitment. Either handle. */
+MUST_USE enum err store_trainings(struct store *s, const struct digest *job, struct round_label label, uint64_t *out_n);
 
 /* The newest one, ERR_NOT_FOUND when there was none. Either handle. */
 MUST_USE enum err store_roll_back_last(struct store *s, const struct digest *job, struct store_roll_back *out_last);

@@ -19,7 +19,7 @@ enum model { ALONE, SWARM, PERSONAL, N_MODELS };
 
 static const char *const model_names[N_MODELS] = {[ALONE] = "alone", [SWARM] = "swarm", [PERSONAL] = "personal"};
 
-/* A shadow with fewer trainings than this share of the site's own is not judged against it. */
+/* Of two models the one with fewer trainings is not judged against the other when it has less than this share of its. */
 #define ENOUGH_TRAININGS 0.9
 
 struct bout {
@@ -31,8 +31,8 @@ struct bout {
   struct comparison balanced;        /* swarm against alone; classes only */
 };
 
-static bool is_late(const struct bout *b) {
-  return (double)b->n_trainings < ENOUGH_TRAININGS * (double)b->trial.round.sequence;
+static bool has_too_few(uint64_t n, uint64_t of_other) {
+  return (double)n < ENOUGH_TRAININGS * (double)of_other;
 }
 
 static bool is_comparable(const struct bout *b) {
@@ -96,7 +96,11 @@ static enum err judge(struct bout *b) {
 static const char *verdict_word(const struct bout *b) {
   static const char *const words[] = {
       [VERDICT_NO_EVIDENCE] = "no-evidence", [VERDICT_HELPS] = "helps", [VERDICT_WORSE] = "worse"};
-  return !is_comparable(b) ? "not-comparable" : is_late(b) ? "too-early" : words[b->swarm.verdict];
+  uint64_t n_alone = b->n_trainings, n_site = b->trial.n_trainings;
+  return !is_comparable(b)              ? "not-comparable"
+         : has_too_few(n_alone, n_site) ? "too-early"
+         : has_too_few(n_site, n_alone) ? "rolled-back"
+                                        : words[b->swarm.verdict];
 }
 
 static json_t *difference_json(const struct comparison *r) {
@@ -143,7 +147,7 @@ static json_t *bout_json(const struct bout *b, const char *by) {
       json_pack("{s:s, s:s, s:s, s:I, s:b, s:s, s:s, s:I, s:I}", "job", t->site_job->job.name, "set",
                 trial_sets[t->set], "label", label, "samples", (json_int_t)b->metrics[ALONE].n, "held_out",
                 t->set == TEST_LOCAL && t->site_job->test_path == NULL, "metric", metric_name(b->metric), "note", note,
-                "alone_trainings", (json_int_t)b->n_trainings, "site_trainings", (json_int_t)t->round.sequence);
+                "alone_trainings", (json_int_t)b->n_trainings, "site_trainings", (json_int_t)t->n_trainings);
   for (size_t i = 0; i < N_MODELS; i++)
     json_object_set_new(o, model_names[i], json_number(metrics_headline(&b->metrics[i], b->metric)));
   json_object_update_new(o, difference_json(&b->swarm));
@@ -184,7 +188,8 @@ static const char *verdict_sentence(const char *verdict) {
   } verdicts[] = {{"helps", "the swarm helps this site"},
                   {"worse", "the swarm's model is worse here; alone is better"},
                   {"no-evidence", "no evidence that it helps; alone is simpler"},
-                  {"too-early", "too early to say: the model trained alone has missed trainings"}};
+                  {"too-early", "too early to say: the model trained alone has missed trainings"},
+                  {"rolled-back", "too early to say: this site was rolled back, the model trained alone was not"}};
   for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++)
     if (strcmp(verdict, verdicts[i].word) == 0)
       return verdicts[i].sentence;

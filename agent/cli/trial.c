@@ -84,6 +84,8 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
   if (!e)
     e = load_snapshot(t, store, &t->round.model, learner_model_bytes(t->learner), &t->model, &t->saved);
   if (!e)
+    e = store_trainings(store, job, t->round.label, &t->n_trainings);
+  if (!e)
     e = load_snapshot(t, store, &newest.half, n_half, &t->half, &of_half);
   scale_done(&of_half);
   if (!e && !digest_is_zero(&t->round.shadow))

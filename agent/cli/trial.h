@@ -15,6 +15,7 @@ struct trial {
   const struct site_job_config *site_job;
   enum test_set set;
   struct store_round round; /* whose model it is */
+  uint64_t n_trainings;     /* of this site that it has behind it */
   struct buffer model;      /* what it merged; all three without the scale that stands behind them */
   struct buffer half;       /* the newest half-step: this site's last local training; empty: none */
   struct buffer shadow;     /* trained alone; empty: none */

@@ -163,7 +163,8 @@ static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
  * in the model, and the next difference has them. */
 static void publish(struct round_machine *m, struct trainer_result *r) {
   struct scribe_job *job = machine_scribe_job(SCRIBE_PUBLISH);
-  m->is_withheld = r->error == ERR_OK && m->is_tight;
+  bool has_trained = r->error == ERR_OK;
+  m->is_withheld = has_trained && m->is_tight;
   m->starts_chain = m->starts_chain || (m->is_withheld && m->encodes_full);
   struct manifest manifest = own_manifest(m, r, m->is_withheld ? ERR_NO_ROOM : r->error);
   m->ports.sign(m->ports.context, &manifest, job->manifest);
@@ -178,9 +179,9 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
       .chain = m->publishing.position.chain,
       .manifest = job->manifest,
       .n_manifest = MANIFEST_BYTES,
-      .train_loss = r->train_loss,
-      .train_seconds = r->seconds,
-      .n_samples = r->n_samples,
+      .train_loss = has_trained ? r->train_loss : __builtin_nan(""),
+      .train_seconds = has_trained ? r->seconds : __builtin_nan(""),
+      .n_samples = has_trained ? r->n_samples : 0,
   };
   if (manifest.kind != MANIFEST_NONE)
     attach_payload(job, r);

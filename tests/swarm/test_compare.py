@@ -145,6 +145,18 @@ class Compare(unittest.TestCase):
         self.assertEqual(undisturbed["alone_trainings"], 6)
         self.assertEqual(learn([2, 4])["alone"], undisturbed["alone"])
 
+    def test_a_site_that_was_rolled_back(self):
+        """The model trained alone goes on as it was, so nothing is said until the site has about as many trainings again."""
+        with Swarm("ab", ring("ab"), job={"count": 6}, site=shadow_on()) as swarm:
+            swarm.start()
+            swarm.wait_finished(60)
+            a = swarm["a"]
+            self.assertEqual(a.cli("models", "rollback", 4).code, 0)
+            code, data, answer = compare(a, "--set", "global")
+            self.assertEqual((code, data["verdict"]), (1, "rolled-back"), answer)
+            self.assertEqual((data["label"], data["alone_trainings"], data["site_trainings"]), ("6+1", 6, 4))
+            self.assertIn("this site was rolled back", a.cli("compare").out)
+
     def test_few_samples_on_the_own_test_set(self):
         """30 training samples a site and 270 held-out ones: what five sites know together is seen at one of them, and said
         of none without its interval."""

@@ -234,6 +234,43 @@ START_TEST(going_back_from_an_open_round) {
 }
 END_TEST
 
+static uint64_t trainings(struct store *s, struct round_label label) {
+  uint64_t n = UINT64_MAX;
+  ck_assert_int_eq(store_trainings(s, &job_one, label, &n), ERR_OK);
+  return n;
+}
+
+/* What a roll-back took out counts no more, a jump of the sequence never, a failed training not at all. */
+START_TEST(a_model_knows_its_trainings) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct store_roll_back done;
+  uint64_t n;
+  bool changed;
+  run_with(s, hill, 6);
+  ck_assert_uint_eq(trainings(s, at(6)), 6);
+  ck_assert(CHANGED(store_roll_back(s, &job_one, at(4), "", 7, &done, &changed)));
+  ck_assert_uint_eq(trainings(s, done.label), 4);
+  rounds_run(s, 7, 8);
+  ck_assert_uint_eq(trainings(s, at(8)), 6);
+  ck_assert(CHANGED(store_roll_back(s, &job_one, at(6), "", 8, &done, &changed))); /* to what the first one took out */
+  ck_assert_uint_eq(trainings(s, done.label), 6);
+  ck_assert_uint_eq(trainings(s, at(8)), 6);
+  ck_assert_int_eq(round_publish(s, 9, 900), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 9), ERR_OK);
+  ck_assert_uint_eq(trainings(s, at(9)), 7);
+  struct round_bytes b = round_bytes(at(10));
+  struct store_publication p = publication(s, &b, at(10), 901);
+  p.n_samples = 0;
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 10), ERR_OK);
+  ck_assert_uint_eq(trainings(s, at(10)), 7);
+  ck_assert_int_eq(store_trainings(s, &job_one, at(11), &n), ERR_NOT_FOUND);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
 START_TEST(a_damaged_model_is_not_gone_back_to) {
   struct fixture f = fixture_new();
   struct store *s = fixture_open(&f);
@@ -344,6 +381,7 @@ int main(void) {
   setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("model", the_newest_the_best_and_the_pinned_stay, a_shadow_is_kept_as_long_as_its_model,
                    what_is_served, going_back_is_one_more_commitment, going_back_from_an_open_round,
-                   a_damaged_model_is_not_gone_back_to, a_reader_sees_all_and_changes_nothing,
-                   events_are_read_in_order_and_from_where_one_was, job_files_are_bounded_and_keep_their_state);
+                   a_model_knows_its_trainings, a_damaged_model_is_not_gone_back_to,
+                   a_reader_sees_all_and_changes_nothing, events_are_read_in_order_and_from_where_one_was,
+                   job_files_are_bounded_and_keep_their_state);
 }
