@@ -33,9 +33,10 @@ enum err err_from_errno(int errno_value) {
     int value;
     enum err e;
   } table[] = {
-      {ENOMEM, ERR_NO_MEMORY}, {ENOSPC, ERR_NO_SPACE}, {EDQUOT, ERR_NO_SPACE},   {EROFS, ERR_READ_ONLY},
-      {ENOENT, ERR_NOT_FOUND}, {EEXIST, ERR_EXISTS},   {EACCES, ERR_PERMISSION}, {EPERM, ERR_PERMISSION},
-      {ELOOP, ERR_PERMISSION}, {EAGAIN, ERR_BUSY},     {ENOTDIR, ERR_NOT_FOUND},
+      {ENOMEM, ERR_NO_MEMORY},   {ENOSPC, ERR_NO_SPACE}, {EDQUOT, ERR_NO_SPACE},   {EROFS, ERR_READ_ONLY},
+      {ENOENT, ERR_NOT_FOUND},   {EEXIST, ERR_EXISTS},   {EACCES, ERR_PERMISSION}, {EPERM, ERR_PERMISSION},
+      {ELOOP, ERR_PERMISSION},   {EAGAIN, ERR_BUSY},     {ENOTDIR, ERR_NOT_FOUND}, {EISDIR, ERR_EXISTS},
+      {ENAMETOOLONG, ERR_LIMIT},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (table[i].value == errno_value)

@@ -235,7 +235,7 @@ static enum err check_kept_apart(const struct contract *c, char *reason) {
     return say(reason, ERR_RANGE, "the holdout must be 0 to 0.9");
   if (!(c->validation >= 0 && c->validation <= 0.9))
     return say(reason, ERR_RANGE, "the validation must be 0 to 0.9");
-  if (!(c->holdout + c->validation <= MAX_KEPT_APART))
+  if (!(c->holdout + c->validation <= MAX_KEPT_APART + 1e-9)) /* 0.9 + 0.05 is a bit more than 0.95 */
     return say(reason, ERR_RANGE, "holdout and validation together are %g, at most %g may be kept from training",
                c->holdout + c->validation, MAX_KEPT_APART);
   if (c->holdout_by[0] == '\0')

@@ -17,17 +17,20 @@ static const struct site_job_config *settings_for(const struct config *c, const 
   return found;
 }
 
-/* A row that is of a job in the site file only says its state; one that does not read any more is passed over. */
+/* A row that is of a job in the site file only says its state; one that does not read any more, or is of a name and version
+ * with another run_label, is passed over. */
 static void take_row(struct catalogue *k, struct store_job_file *row) {
   const struct config *c = k->config;
   char why[MAX_CONFIG_WHY_BYTES], label[JOB_WORDS_BYTES];
   for (size_t i = 0; i < k->n; i++) {
-    struct digest id = config_job_id(c, &k->jobs[i].job->job);
-    if (digest_equal(&id, &row->digest)) {
+    const struct job_config *job = &k->jobs[i].job->job;
+    struct digest id = config_job_id(c, job);
+    if (strcmp(job->name, row->name) != 0 || job->version != row->version)
+      continue;
+    if (digest_equal(&id, &row->digest))
       k->jobs[i].state = row->state == JOB_FILE_STOPPED ? JOB_FILE_STOPPED : JOB_FILE_ACCEPTED;
-      free(row->text);
-      return;
-    }
+    free(row->text);
+    return;
   }
   struct site_job_config *own = NULL;
   job_words_write(row->name, row->version, label);
@@ -180,14 +183,14 @@ enum err catalogue_may_add(const struct config *c, struct store *store, const st
   enum err e = rows ? store_job_file_list(store, rows, STORE_MAX_JOB_FILES, &n) : ERR_NO_MEMORY;
   *out_is_new = true;
   for (size_t i = 0; i < c->n_jobs && e == ERR_OK; i++) {
-    struct digest id = config_job_id(c, &c->jobs[i].job);
-    if (!digest_equal(&id, &row->digest))
+    const struct job_config *job = &c->jobs[i].job;
+    if (strcmp(job->name, row->name) != 0 || job->version != row->version)
       continue;
     *out_is_new = false;
     e = same_text(row, c->jobs[i].job.text, c->jobs[i].job.n_text, why);
   }
   for (size_t i = 0; i < n && e == ERR_OK; i++) {
-    if (!digest_equal(&rows[i].digest, &row->digest))
+    if (strcmp(rows[i].name, row->name) != 0 || rows[i].version != row->version)
       continue;
     *out_is_new = false;
     e = same_text(row, rows[i].text, strlen(rows[i].text), why);

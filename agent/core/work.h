@@ -99,7 +99,7 @@ struct trainer_result {
   struct scale_stats stats;
 
   uint32_t local_steps;
-  double train_loss, seconds;
+  double train_loss, seconds; /* loss: NaN after a training that failed */
 
   struct buffer payload; /* JOB_TRAIN */
   struct digest payload_root;

@@ -166,28 +166,32 @@ static enum err new_job(struct agent *a, const struct site_job_config *config, c
 
 /* A job that was accepted in a former run, with the settings that the site has for it now. One that does not fit them any
  * more is told, and the others run. */
-static enum err new_accepted(struct agent *a, const struct known_file *k) {
+static enum err new_accepted(struct agent *a, struct known_file *k) {
   const struct site_job_config *settings = book_settings(a, k->file.name);
   char label[JOB_WORDS_BYTES], why[MAX_CONFIG_WHY_BYTES] = "the site file has no job of that name any more";
   struct site_job_config *config = NULL;
   job_words_write(k->file.name, k->file.version, label);
-  if (!settings || config_read_job(a->config, settings, label, k->file.text, k->file.n_text, &config, why) != ERR_OK) {
-    log_event(LOG_ERROR, "job-cannot-start", NULL, LOG_FIELDS(log_text("job", label), log_text("text", why)));
+  enum err e = settings ? config_read_job(a->config, settings, label, k->file.text, k->file.n_text, &config, why)
+                        : ERR_NOT_FOUND;
+  if (e == ERR_OK)
+    e = new_job(a, config, why);
+  if (e == ERR_OK) {
+    a->jobs[a->n_jobs - 1]->own_config = config;
     return ERR_OK;
   }
-  enum err e = new_job(a, config, why);
-  if (e == ERR_OK)
-    a->jobs[a->n_jobs - 1]->own_config = config;
-  else
-    config_job_free(config);
-  return e;
+  config_job_free(config);
+  if (e == ERR_NO_MEMORY)
+    return e;
+  snprintf(k->fault, sizeof k->fault, "%s", why[0] ? why : err_sentence(e));
+  log_event(LOG_ERROR, "job-cannot-start", NULL, LOG_FIELDS(log_text("job", label), log_text("text", k->fault)));
+  return ERR_OK;
 }
 
 /* Those of the site file that were not stopped, and those that were accepted. */
 static enum err new_jobs(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   enum err e = ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < a->book.n && a->n_jobs < MAX_JOBS_IN_HELLO; i++) {
-    const struct known_file *k = &a->book.files[i];
+    struct known_file *k = &a->book.files[i];
     if (k->state == JOB_FILE_ACCEPTED)
       e = k->configured ? new_job(a, k->configured, why) : new_accepted(a, k);
   }

@@ -8,6 +8,7 @@
 #include "agent/event_json.h"
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
+#include "agent/run/request.h"
 #include "agent/text.h"
 #include "base/must.h"
 #include "crypto/key_text.h"
@@ -182,15 +183,20 @@ static bool write_disk(const struct agent *a, char *out, size_t capacity) {
   return true;
 }
 
+/* What keeps the whole agent from working. */
+static struct verdict verdict_of_fault(const struct agent *a) {
+  struct verdict v = {.word = "HALTED"};
+  snprintf(v.why, sizeof v.why, "%s", a->sentence);
+  return v;
+}
+
 static void judge(const struct agent_job *j, struct verdict *v) {
   const struct agent *a = j->agent;
   struct round_view view;
   char names[MAX_REASON_BYTES];
-  v->word = "HALTED";
-  if (a->sentence[0]) {
-    snprintf(v->why, sizeof v->why, "%s", a->sentence);
+  *v = verdict_of_fault(a);
+  if (a->sentence[0])
     return;
-  }
   round_view(j->round, &view);
   size_t n_alive = count_alive(j), n_peers = a->config->n_peers;
   if (view.is_halted) {
@@ -356,8 +362,12 @@ struct agent_job *agent_asked_job(struct agent *a, uint64_t client, const json_t
   }
   bool is_named = json_object_get(request, "job") != NULL;
   char text[2 * MAX_REASON_BYTES];
-  snprintf(text, sizeof text, "%s; this agent runs %s", is_named ? "no such job" : "which job is meant?",
-           n ? known : "none");
+  if (n == 0) {
+    control_fail(a->control, client, ERR_NOT_FOUND, "this agent runs no job",
+                 "`starling job status` shows why; `starling job accept` starts one");
+    return NULL;
+  }
+  snprintf(text, sizeof text, "%s; this agent runs %s", is_named ? "no such job" : "which job is meant?", known);
   control_fail(a->control, client, is_named ? ERR_NOT_FOUND : ERR_RANGE, text, "write --job NAME[@VERSION]");
   return NULL;
 }
@@ -405,10 +415,10 @@ static void answer_peers(struct agent *a, uint64_t client, const json_t *request
 /* Healthy is an agent whose jobs all are; else the first that is not says why. */
 static void answer_health(struct agent *a, uint64_t client, const json_t *request) {
   (void)request;
-  struct verdict v = {.word = "HALTED"};
-  bool is_healthy = a->n_jobs > 0;
+  struct verdict v = {.word = "WAITING", .why = "no job runs; `starling job accept` starts one"};
+  bool is_healthy = !a->sentence[0];
   if (!is_healthy)
-    snprintf(v.why, sizeof v.why, "%s", a->sentence);
+    v = verdict_of_fault(a);
   for (size_t i = 0; i < a->n_jobs && is_healthy; i++) {
     if (a->jobs[i]->is_stopped)
       continue;
@@ -522,6 +532,12 @@ static const struct {
 static void on_request(void *context, uint64_t client, const json_t *request) {
   struct agent *a = context;
   const char *ask = json_string_value(json_object_get(request, "ask"));
+  char why[MAX_REASON_BYTES];
+  enum err e = request_judge(request, why);
+  if (e != ERR_OK) {
+    control_fail(a->control, client, e, why, NULL);
+    return;
+  }
   for (size_t i = 0; ask && i < sizeof requests / sizeof *requests; i++) {
     if (strcmp(ask, requests[i].ask) != 0)
       continue;

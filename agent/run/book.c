@@ -21,6 +21,14 @@ struct known_file *book_find(struct agent *a, const struct digest *job) {
   return NULL;
 }
 
+/* The one of a name and version. Verbs say no more than that, so there is one, whatever its run_label: the first stands. */
+static struct known_file *find_named(struct agent *a, const char *name, uint32_t version) {
+  for (size_t i = 0; i < a->book.n; i++)
+    if (strcmp(a->book.files[i].file.name, name) == 0 && a->book.files[i].file.version == version)
+      return &a->book.files[i];
+  return NULL;
+}
+
 /* Of several versions the newest: it is what the site was last set up for. */
 const struct site_job_config *book_settings(const struct agent *a, const char *name) {
   const struct site_job_config *found = NULL;
@@ -112,11 +120,11 @@ static enum err add_configured(struct agent *a) {
 
 /* What a former run stored is judged again: the rules may have changed. The signature was checked when it came in. */
 static enum err add_stored(struct agent *a, const struct store_job_file *row, char why[MAX_CONFIG_WHY_BYTES]) {
-  struct known_file *known = book_find(a, &row->digest);
-  if (known) {
+  struct known_file *known = find_named(a, row->name, row->version);
+  if (known && digest_equal(&known->file.job, &row->digest))
     known->state = row->state == JOB_FILE_STOPPED ? JOB_FILE_STOPPED : JOB_FILE_ACCEPTED;
+  if (known)
     return ERR_OK;
-  }
   struct site_job_config *read;
   char words[JOB_WORDS_BYTES];
   job_words_write(row->name, row->version, words);
@@ -209,11 +217,14 @@ static void file_written(struct agent *a, struct agent_call *call, enum err e) {
   if (e == ERR_OK && k) {
     k->state = c->row.state;
     log_event(LOG_INFO, c->event, c->peer[0] ? c->peer : NULL, LOG_FIELDS(log_text("text", c->text)));
-    if (k->state == JOB_FILE_STOPPED)
+    if (k->state == JOB_FILE_STOPPED) {
       stop_job(a, &k->file.job);
+      k->fault[0] = '\0';
+    }
     if (c->start) {
       struct site_job_config *start = c->start;
       c->start = NULL; /* now the job's */
+      k->fault[0] = '\0';
       e = agent_start_job(a, start, why);
     }
   }
@@ -312,7 +323,7 @@ void book_propose(struct agent *a, uint64_t client, const char *text, bool only_
   if (e == ERR_OK) {
     struct job_file f = file_of(a, &read->job, text, n_text);
     job_file_sign(&f, a->identity);
-    known = book_find(a, &f.job);
+    known = find_named(a, f.name, f.version);
     is_new = !known;
     if (known && (known->file.n_text != n_text || memcmp(known->file.text, text, n_text) != 0)) {
       e = ERR_EXISTS;
@@ -388,7 +399,7 @@ static void judge_again(struct agent *a, size_t peer, const struct known_file *k
 void book_on_file(struct agent *a, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
   (void)bytes, (void)n;
   char why[MAX_CONFIG_WHY_BYTES] = "";
-  struct known_file *k = book_find(a, &f->job);
+  struct known_file *k = find_named(a, f->name, f->version);
   if (k) {
     judge_again(a, peer, k, f);
     return;

@@ -320,12 +320,19 @@ static void drop_past(struct scribe_call *call) {
   free(call);
 }
 
-static void log_failed(const struct agent_job *j, enum err e, const char *why) {
+static void tell_fault(const struct agent_job *j, const char *why) {
   char words[JOB_WORDS_BYTES];
+  struct known_file *k = book_find(j->agent, &j->id);
   job_words_write(j->config->job.name, j->config->job.version, words);
-  log_event(LOG_ERROR, "job-cannot-start", NULL,
-            LOG_FIELDS(log_text("job", words), log_text("text", why[0] ? why : err_sentence(e))));
-  agent_write_event(j->agent, "job-cannot-start", NULL, why[0] ? why : err_sentence(e));
+  if (k)
+    snprintf(k->fault, sizeof k->fault, "%s", why);
+  log_event(LOG_ERROR, "job-cannot-start", NULL, LOG_FIELDS(log_text("job", words), log_text("text", why)));
+  agent_write_event(j->agent, "job-cannot-start", NULL, why);
+}
+
+void job_refuse(struct agent_job *j, const char *why) {
+  tell_fault(j, why);
+  job_stop(j);
 }
 
 /* Peers that are here already are told, and told of. */
@@ -356,7 +363,7 @@ static void past_read(struct agent *a, struct agent_call *call, enum err e) {
   if (e == ERR_OK)
     e = join(j);
   if (e != ERR_OK) {
-    log_failed(j, e, j->past.why);
+    tell_fault(j, j->past.why[0] ? j->past.why : err_sentence(e));
     job_free(j);
     return;
   }

@@ -57,7 +57,7 @@ static json_t *row_of(struct agent *a, const struct known_file *k) {
   json_object_set_new(o, "validation", is_measured ? json_real(mean) : json_null());
   json_object_set_new(o, "signed_by", json_string(signer(a, &k->file.proposer)));
   json_object_set_new(o, "proposer", json_string(key));
-  json_object_set_new(o, "note", json_string(j && serving_is(j) ? serving_note(a, k->file.name) : ""));
+  json_object_set_new(o, "note", json_string(j && serving_is(j) ? serving_note(a, k->file.name) : k->fault));
   return o;
 }
 

@@ -76,6 +76,7 @@ struct known_file {
   size_t n_bytes;       /* … 0: longer than one that travels */
   enum job_file_state state;
   const struct site_job_config *configured; /* in the site file; NULL */
+  char fault[MAX_REASON_BYTES];             /* why it is accepted and does not run here; "": it does, or may */
 };
 
 struct book_peer {
@@ -155,6 +156,8 @@ void job_free(struct agent_job *j);
 /* Starts the job of a config (moved) in the running agent. */
 MUST_USE enum err agent_start_job(struct agent *a, struct site_job_config *config, char why[MAX_CONFIG_WHY_BYTES]);
 void job_stop(struct agent_job *j);
+/* Stops a job that was accepted and cannot run here: that is told and kept with its file, and the other jobs go on. */
+void job_refuse(struct agent_job *j, const char *why);
 
 /* The running job of these words; where they leave the version open, the one that serves. NULL words: the only name that there
  * is. NULL: there is none such, or it is not clear. */

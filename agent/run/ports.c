@@ -363,6 +363,11 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
               LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->shadow_note)));
     agent_write_event(j->agent, "shadow-off", NULL, r->shadow_note);
   }
+  if (is_load && e != ERR_OK && j->own_config) {
+    job_refuse(j, r->sentence);
+    trainer_result_free(r);
+    return;
+  }
   if (is_load && e != ERR_OK)
     agent_fail(j->agent, EXIT_USAGE, "data-refused", r->sentence);
   else if (is_load)
@@ -446,7 +451,8 @@ void agent_take_results(struct agent *a) {
     if (a->jobs[i]->is_stopped)
       continue;
     round_set_traffic(a->jobs[i]->round, sent, received);
-    for (struct trainer_result *r; !a->is_stopping && (r = trainer_poll(a->jobs[i]->trainer));)
+    for (struct trainer_result *r;
+         !a->is_stopping && !a->jobs[i]->is_stopped && (r = trainer_poll(a->jobs[i]->trainer));)
       take_trained(a->jobs[i], r);
   }
   for (struct scribe_result *r; !a->is_stopping && (r = scribe_poll(a->scribe));)

@@ -336,6 +336,7 @@ static enum err local_steps(struct trainer *t, const struct trainer_job *job, st
   const struct work_hook hook = {show_progress, t};
   struct train_report report;
   double start = clock_s();
+  result->train_loss = __builtin_nan(""); /* of a training that failed */
   learner_set_steps(t->learner, job->steps);
   enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
   atomic_store(&t->progress, 0);

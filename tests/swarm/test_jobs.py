@@ -135,6 +135,47 @@ class Jobs(unittest.TestCase):
             self.assertEqual((said["job"], said["signed_by"]), ("other", "b"))
             self.assertTrue((d.folder / "other.job.yaml").exists())
 
+    def test_a_version_that_cannot_run_here_ends_nothing_else(self):
+        """Proposed by a trusted key, with a column that this site's data lack: it is told, the first version goes on."""
+        with Swarm("ab", ring("ab"), job=HEAD, site=QUICK) as swarm:
+            a, b = swarm["a"], swarm["b"]
+            swarm.write_site("b", accept_jobs=[a.key])
+            swarm.start()
+            swarm.run_on(2, 40)
+            propose(swarm, a, {"version": 2, "features": ["force_N", "not_here"]})
+            for _ in range(2):
+                row = wait_row(b, "points@2", 20, "is refused", lambda row: row["note"])
+                self.assertEqual((row["state"], row["running"], row["round"]), ("accepted", False, None))
+                self.assertIn('no column "not_here"', row["note"])
+                swarm.run_on(2, 40)
+                self.assertEqual(b.status()["job"]["version"], 1)
+                b.stop()
+                b.start()  # and the same at every start
+                b.wait_answers()
+            self.assertEqual(b.cli("events", "--last", "100").out.count("job-cannot-start"), 3)
+            self.assertTrue(b.ask("job", "stop", "points@2")["changed"])
+            self.assertEqual(rows(b)["points@2"]["note"], "")
+
+    def test_no_job_runs(self):
+        """All of them stopped by people: the agent stays, is well and says what to do, also after a restart."""
+        with Swarm("a", [], job=HEAD, site=QUICK) as swarm:
+            a = swarm["a"]
+            swarm.start()
+            a.wait_round(1, 40)
+            a.ask("job", "stop", "points@1")
+            for _ in range(2):
+                health = a.ask("health")
+                self.assertEqual((health["healthy"], health["word"]), (True, "WAITING"))
+                self.assertIn("no job runs", health["why"])
+                status = a.cli("status")
+                self.assertEqual(status.code, 1, status)
+                self.assertIn("this agent runs no job", status.err)
+                a.stop()
+                a.start()
+                wait_for(lambda: a.cli("health").code == 0, 20, "a is healthy")
+            self.assertTrue(a.ask("job", "accept", "points@1")["changed"])
+            a.wait_round(2, 40)
+
     def test_two_jobs_of_the_site_file(self):
         """Two names side by side; verbs want to know which."""
         with Swarm("ab", ring("ab"), job=HEAD, site=QUICK) as swarm:

@@ -149,6 +149,24 @@ START_TEST(what_is_known_is_not_replaced) {
 }
 END_TEST
 
+/* Verbs say NAME@VERSION and no more: a second one that only they could not tell from the first never enters. */
+START_TEST(another_run_label_is_no_other_name) {
+  struct bench *b = bench_new();
+  struct job_file f = file_of(b, 1, GOOD_JOB "run_label: again\n");
+  snprintf(f.run_label, sizeof f.run_label, "again");
+  job_file_sign(&f, b->signer);
+  book_on_file(&b->a, 0, &f, NULL, 0);
+  ck_assert_uint_eq(b->a.book.n, 1);
+  ck_assert_ptr_nonnull(bring(b, 2, TEXT_OF(2)));
+  f = file_of(b, 2, TEXT_OF(2) "run_label: again\n");
+  snprintf(f.run_label, sizeof f.run_label, "again");
+  job_file_sign(&f, b->signer);
+  book_on_file(&b->a, 0, &f, NULL, 0);
+  ck_assert_uint_eq(b->a.book.n, 2);
+  bench_free(b);
+}
+END_TEST
+
 START_TEST(a_stopped_job_stays_stopped_whoever_brings_it_again) {
   struct bench *b = bench_new();
   struct known_file *k = (struct known_file *)bring(b, 2, TEXT_OF(2));
@@ -219,6 +237,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("agent/book", what_a_peer_brings_is_proposed_and_stored, what_is_known_is_not_replaced,
-                   a_stopped_job_stays_stopped_whoever_brings_it_again,
+                   another_run_label_is_no_other_name, a_stopped_job_stays_stopped_whoever_brings_it_again,
                    a_text_that_is_no_job_file_of_that_name_is_refused, four_new_ones_a_minute_and_64_in_all);
 }

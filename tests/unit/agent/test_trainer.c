@@ -325,6 +325,7 @@ START_TEST(a_failed_training_leaves_the_model_as_committed) {
   job->rate_scale = 1e300;
   struct trainer_result *r = run(&s, job);
   ck_assert_int_eq(r->error, ERR_NON_FINITE);
+  ck_assert(isnan(r->train_loss));
   ck_assert(r->payload.bytes == NULL && r->half.bytes == NULL);
   trainer_result_free(r);
   struct trainer_result *after = merge_nothing(&s, 1), *untouched = merge_nothing(&twin, 1);

@@ -63,6 +63,7 @@ START_TEST(errno_values_become_the_closest_error) {
       {ENOENT, ERR_NOT_FOUND}, {ENOTDIR, ERR_NOT_FOUND},
       {EEXIST, ERR_EXISTS},    {EACCES, ERR_PERMISSION},
       {EPERM, ERR_PERMISSION}, {ELOOP, ERR_PERMISSION},
+      {EISDIR, ERR_EXISTS},    {ENAMETOOLONG, ERR_LIMIT},
       {EAGAIN, ERR_BUSY},      {EIO, ERR_IO},
       {EBADF, ERR_IO},         {0, ERR_IO},
   };

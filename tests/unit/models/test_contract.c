@@ -294,6 +294,15 @@ START_TEST(check_says_what_is_wrong) {
 }
 END_TEST
 
+/* In binary 0.9 + 0.05 is more than 0.95. */
+START_TEST(the_most_that_is_kept_apart_is_allowed) {
+  struct contract *c = inspection();
+  c->holdout = 0.9, c->validation = 0.05;
+  kit_check(c);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(regression_splits_only_evenly) {
   struct contract *c = contract_new();
   char reason[MAX_REASON_BYTES] = "";
@@ -354,5 +363,6 @@ END_TEST
 int main(void) {
   return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
                    text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
-                   regression_splits_only_evenly, names_have_a_length, the_headline_is_a_fact);
+                   the_most_that_is_kept_apart_is_allowed, regression_splits_only_evenly, names_have_a_length,
+                   the_headline_is_a_fact);
 }
