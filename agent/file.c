@@ -18,7 +18,7 @@ void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
 }
 
 enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]) {
-  bool stays = path[0] == '/' || folder[0] == '\0';
+  bool stays = path[0] == '/' || folder[0] == '\0' || strcmp(folder, ".") == 0;
   int n = snprintf(out_path, MAX_PATH_BYTES, "%s%s%s", stays ? "" : folder, stays ? "" : "/", path);
   return n < MAX_PATH_BYTES ? ERR_OK : ERR_LIMIT;
 }

@@ -10,7 +10,7 @@
 /* The folder that a file lies in; "." when the path has none. */
 void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]);
 
-/* Joins a path to a folder; an absolute one stays, and "" is no folder. ERR_LIMIT. */
+/* Joins a path to a folder; an absolute one stays, and so it does in "" and ".". ERR_LIMIT. */
 MUST_USE enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_BYTES]);
 
 /* Reads a regular file of at most max_bytes (links are followed); NUL-terminated, the caller frees. Never blocks on a

@@ -16,12 +16,6 @@ static json_t *number_if(bool is_known, double value) {
   return is_known ? json_number(value) : json_null();
 }
 
-void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES]) {
-  int n = snprintf(out_text, ROUND_LABEL_BYTES, "%" PRIu64, label.round);
-  if (label.sub > 0)
-    snprintf(out_text + n, ROUND_LABEL_BYTES - (size_t)n, "+%" PRIu32, label.sub);
-}
-
 void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_BYTES]) {
   char text[ROUND_LABEL_BYTES];
   round_label_write(label, text);

@@ -6,11 +6,6 @@
 
 #include "store/store.h"
 
-enum { ROUND_LABEL_BYTES = 40 };
-
-/* "418", or "418+2" for the second local sub-round after it. */
-void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES]);
-
 /* "there is no round 418" */
 void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_BYTES]);
 

@@ -167,6 +167,15 @@ void peer_count(struct peer *p, enum err reason) {
     p->info.drops[drop]++;
 }
 
+void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const char *sentence) {
+  if (p->info.reason != reason) {
+    p->info.since_ms = node_now(g);
+    peer_count(p, reason);
+  }
+  p->info.reason = reason;
+  snprintf(p->info.sentence, sizeof p->info.sentence, "%s", sentence);
+}
+
 void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...) {
   char sentence[MAX_REASON_BYTES];
   va_list arguments;
@@ -175,14 +184,9 @@ void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char 
   va_end(arguments);
   if (p->info.reason == reason && strcmp(p->info.sentence, sentence) == 0)
     return;
-  if (p->info.reason != reason)
-    p->info.since_ms = node_now(g);
-  p->info.reason = reason;
-  memcpy(p->info.sentence, sentence, sizeof sentence);
-  if (reason != ERR_OK) {
-    peer_count(p, reason);
+  peer_set_reason(g, p, reason, sentence);
+  if (reason != ERR_OK)
     notes_put(&g->notes, node_now(g), peer_index(g, p), reason, sentence);
-  }
 }
 
 static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_peer_config *config,

@@ -177,7 +177,8 @@ struct peer *peer_of_conn(struct gossip *g, uint64_t conn);
 /* Counts against the peer whose live session uses the connection, else against the address. */
 void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason);
 
-/* Why there is no session, or of what kind it is; a new reason is noted for the log. */
+/* Why there is no session, or of what kind it is: counted where the reason is a new one; explain also notes it for the log. */
+void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const char *sentence);
 void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -29,6 +29,11 @@ static enum err job_judge(const struct gossip *g, size_t job, const struct hello
   return digest_equal(&ours->contract, &theirs->contract) ? ERR_OK : ERR_CONTRACT;
 }
 
+/* Whether the other side's SCHEMA will name the first difference. */
+static bool has_difference(enum err reason) {
+  return reason == ERR_SCHEMA || reason == ERR_CONTRACT;
+}
+
 /* The peer takes part when one job is equal; else the first one says why not. */
 static void explain_jobs(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
@@ -37,7 +42,10 @@ static void explain_jobs(struct gossip *g, struct peer *p) {
       return;
     }
   enum err reason = g->config.n_jobs > 0 ? p->job_reasons[0] : ERR_OK; /* who runs none comes for job files */
-  peer_explain(g, p, reason, "%s", reason == ERR_OK ? "" : err_sentence(reason));
+  if (!has_difference(reason))
+    peer_explain(g, p, reason, "%s", reason == ERR_OK ? "" : err_sentence(reason));
+  else if (reason != p->info.reason || !p->is_difference_known[0])
+    peer_set_reason(g, p, reason, err_sentence(reason)); /* SCHEMA says more, and is noted */
 }
 
 static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const struct hello_entry *theirs) {
@@ -93,7 +101,7 @@ static void on_schema(struct gossip *g, struct peer *p, const struct message *m)
   if (job == SIZE_MAX || p->is_difference_known[job])
     return;
   enum err reason = p->job_reasons[job];
-  if (reason != ERR_SCHEMA && reason != ERR_CONTRACT)
+  if (!has_difference(reason))
     return;
   p->is_difference_known[job] = true;
   bool is_schema = reason == ERR_SCHEMA;

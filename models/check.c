@@ -258,8 +258,8 @@ static void judge_columns(struct judge *j) {
          j->p->ragged.n, j->p->n_columns);
   size_t n_extra = count_extra(j, &extra);
   if (n_extra > 0)
-    find(j, WARNING, FINDING_COLUMN_EXTRA, 1, "%zu are not in the contract and are ignored, the first is \"%s\"",
-         n_extra, extra->name);
+    find(j, WARNING, FINDING_COLUMN_EXTRA, 1, "not in the contract and ignored: %zu, the first is \"%s\"", n_extra,
+         extra->name);
   if (is_reordered(j))
     find(j, WARNING, FINDING_COLUMN_ORDER, 1,
          "they stand in another order than in the contract; they are found by name, so nothing need be done");

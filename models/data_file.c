@@ -46,7 +46,7 @@ enum err data_open(const char *path, struct data_place *why, int *out_fd, uint64
   struct stat st;
   if (fd < 0 || fstat(fd, &st) != 0) {
     e = err_from_errno(errno);
-    e = data_fault(why, e, "%s; check the path in the site file", err_sentence(e));
+    e = data_fault(why, e, "%s; correct the path", err_sentence(e));
   } else if (!S_ISREG(st.st_mode)) {
     e = data_fault(why, ERR_IO, "it is not a regular file; name the data file itself");
   } else {

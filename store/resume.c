@@ -79,7 +79,7 @@ static enum err fall_back_body(struct store *s, const void *argument) {
     return e;
   reason_set(text, "the newest snapshot was damaged: going on from the one of round %llu+%u, %s",
              (unsigned long long)to->label.round, to->label.sub, to->committed ? "committed" : "published");
-  return room_event_add(s, (int64_t)time(NULL), "SNAPSHOT-DAMAGED", "", text);
+  return room_event_add(s, (int64_t)time(NULL), "snapshot-damaged", "", text);
 }
 
 /* What stays true whatever the snapshots are: the numbers that were used. */

@@ -129,10 +129,11 @@ static enum err roll_back_rows(struct store *s, uint64_t job, uint64_t sequence,
 }
 
 static enum err roll_back_event(struct store *s, const struct store_roll_back *r) {
-  char text[MAX_REASON_BYTES];
-  reason_set(text, "the model of round %llu+%u goes on as %llu+%u%s%s", (unsigned long long)r->to.round, r->to.sub,
-             (unsigned long long)r->label.round, r->label.sub, r->note[0] != '\0' ? ": " : "", r->note);
-  return room_event_add(s, r->at_unix_s, "MODEL-ROLLED-BACK", "", text);
+  char text[MAX_REASON_BYTES], from[ROUND_LABEL_BYTES], to[ROUND_LABEL_BYTES];
+  round_label_write(r->to, from);
+  round_label_write(r->label, to);
+  reason_set(text, "the model of round %s goes on as %s%s%s", from, to, r->note[0] != '\0' ? ": " : "", r->note);
+  return room_event_add(s, r->at_unix_s, "model-rolled-back", "", text);
 }
 
 /* Is the newest commitment that model already? A second roll-back to it would only make a second row. */

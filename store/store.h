@@ -17,9 +17,11 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/digest.h"
 #include "base/err.h"
@@ -82,6 +84,15 @@ struct round_label {
 
 static inline bool round_label_equal(struct round_label a, struct round_label b) {
   return a.round == b.round && a.sub == b.sub;
+}
+
+enum { ROUND_LABEL_BYTES = 40 };
+
+/* "418", or "418+2" for the second local sub-round after it. */
+static inline void round_label_write(struct round_label label, char out_text[ROUND_LABEL_BYTES]) {
+  int n = snprintf(out_text, ROUND_LABEL_BYTES, "%" PRIu64, label.round);
+  if (label.sub > 0)
+    snprintf(out_text + n, ROUND_LABEL_BYTES - (size_t)n, "+%" PRIu32, label.sub);
 }
 
 enum { STORE_NOTE_BYTES = 161 /* a note of people, with the final NUL; longer is ERR_LIMIT */ };
@@ -351,7 +362,7 @@ MUST_USE enum err store_serving(struct store *s, const struct digest *job, enum 
 
 /* Makes a kept model the one to start from: a commitment `rolled-back` with its model, its half and its figures
  * (the model that is trained alone stays where it is), under the
- * number of the last commitment and the next sub (380 after 418 is 418+1), with the event MODEL-ROLLED-BACK. The chain is
+ * number of the last commitment and the next sub (380 after 418 is 418+1), with the event model-rolled-back. The chain is
  * forgotten, so that the next payload starts one. Changes nothing where the newest commitment is that model already.
  * ERR_NOT_FOUND: not kept. out_done is what the newest commitment is then, whether changed or not. */
 MUST_USE enum err store_roll_back(struct store *s, const struct digest *job, struct round_label to, const char *note,

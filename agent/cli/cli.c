@@ -7,6 +7,7 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/catalogue.h"
+#include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
 
@@ -286,18 +287,27 @@ static const char *const exit_words =
 /* The flag of every verb that changes something. */
 static const struct flag check_flag = {"--check", NULL, NULL, "say what would change, and change nothing", false};
 
+/* Two columns: how it is written, and a sentence, on a line of its own where the first is too wide. */
+static void print_help(const char *usage, size_t indent, const char *sentence, FILE *out) {
+  enum { SENTENCE_AT = 33, LINE = 100 };
+  size_t width = indent + text_width(usage, SIZE_MAX);
+  bool fits = width < SENTENCE_AT;
+  fprintf(out, "%*s%s%s%*s", (int)indent, "", usage, fits ? "" : "\n", (int)(SENTENCE_AT - (fits ? width : 0)), "");
+  text_flow(sentence, SENTENCE_AT, LINE, out);
+}
+
 static void print_flag(const struct flag *f, FILE *out) {
   char usage[MAX_REASON_BYTES];
   snprintf(usage, sizeof usage, "%s%s%s%s%s%s%s", f->brief ? f->brief : "", f->brief ? ", " : "", f->name,
            f->value ? " " : "", f->value_is_optional ? "[" : "", f->value ? f->value : "",
            f->value_is_optional ? "]" : "");
-  fprintf(out, "    %-28s %s\n", usage, f->sentence);
+  print_help(usage, 4, f->sentence, out);
 }
 
 static void print_verb(const struct verb *v, bool in_full, FILE *out) {
   char usage[MAX_REASON_BYTES];
   snprintf(usage, sizeof usage, "%s%s%s", v->words, v->arguments[0] ? " " : "", v->arguments);
-  fprintf(out, "  %-30s %s\n", usage, v->summary);
+  print_help(usage, 2, v->summary, out);
   for (size_t i = 0; in_full && i < MAX_FLAGS && v->flags[i].name; i++)
     print_flag(&v->flags[i], out);
   if (in_full && v->kind == VERB_CHANGES)

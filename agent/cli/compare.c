@@ -103,6 +103,11 @@ static const char *verdict_word(const struct bout *b) {
                                         : words[b->swarm.verdict];
 }
 
+static json_t *whole_number(double value) {
+  static const double most = 1e15;
+  return value >= 0 && value <= most ? json_integer((json_int_t)value) : json_null();
+}
+
 static json_t *difference_json(const struct comparison *r) {
   return json_pack("{s:o, s:o, s:o}", "difference", json_number(r->difference), "low", json_number(r->lo), "high",
                    json_number(r->hi));
@@ -154,7 +159,7 @@ static json_t *bout_json(const struct bout *b, const char *by) {
   json_object_set_new(o, "p_value", json_number(b->swarm.p_value));
   json_object_set_new(o, "only_alone_right", json_integer((json_int_t)b->swarm.only_first));
   json_object_set_new(o, "only_swarm_right", json_integer((json_int_t)b->swarm.only_second));
-  json_object_set_new(o, "samples_needed", json_number(b->swarm.needed));
+  json_object_set_new(o, "samples_needed", whole_number(b->swarm.needed));
   json_object_set_new(o, "verdict", json_string(verdict_word(b)));
   json_object_set_new(o, "personal_alone", difference_json(&b->personal));
   if (contract->task == TASK_CLASSIFY) {

@@ -7,7 +7,10 @@
 
 enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
   enum err e = store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
-  return e == ERR_NOT_FOUND ? ERR_NOT_CONNECTED : e; /* not to be taken for a round that is missing */
+  if (e != ERR_NOT_FOUND)
+    return e;
+  snprintf(why, MAX_REASON_BYTES, "%.190s: no agent has run there yet; start one with `starling run`", c->state_dir);
+  return ERR_NOT_CONNECTED; /* not to be taken for a round that is missing */
 }
 
 static enum err read_list(struct store *s, const struct digest *job, size_t last, json_t **out_data) {

@@ -158,7 +158,7 @@ static enum err wait_roll_back(struct change *c, json_t *state) {
 
 static const struct change_kind pin = {"pin", "pinned", true, judge_pin, write_pin, NULL};
 static const struct change_kind unpin = {"unpin", "no longer pinned", true, judge_unpin, write_unpin, NULL};
-static const struct change_kind serve = {"serve", "served from now on", false, judge_serve, write_serve, NULL};
+static const struct change_kind serve = {"serve", "served", false, judge_serve, write_serve, NULL};
 static const struct change_kind roll_back = {"roll-back",     "the model to go on from", false,
                                              judge_roll_back, write_roll_back,           wait_roll_back};
 
@@ -302,7 +302,8 @@ int verb_models_serve(struct call *call) {
   if (scalar_word(call->arguments[0], words, &word, why) == ERR_OK)
     c.mode = word == 0 ? SERVE_BEST : SERVE_LATEST;
   else if (model_label_read(call->arguments[0], &c.label, why))
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "write best, latest, or a round as 418 or 418+2");
+    return answer_error(call, EXIT_USAGE, "usage", NULL,
+                        "%s: no such model; write best, latest, or a round as 418 or 418+2", call->arguments[0]);
   return run(call, &serve, &c);
 }
 

@@ -15,16 +15,41 @@
 
 /* ---- list --------------------------------------------------------------------------------------------------------- */
 
+/* "mec-03: class 2 is "dent" here, "scratch" there": a sentence has as much room as it needs. */
+static void print_sentences(const json_t *peers, const char *key, FILE *out) {
+  const json_t *peer;
+  size_t i;
+  json_array_foreach(peers, i, peer) {
+    if (json_string_length(json_object_get(peer, key)) == 0)
+      continue;
+    text_print(json_string_value(json_object_get(peer, "name")), out);
+    fputs(": ", out);
+    text_print(json_string_value(json_object_get(peer, key)), out);
+    fputc('\n', out);
+  }
+}
+
 void peers_print(const json_t *data, bool is_tsv, FILE *out) {
-  static const struct column columns[] = {
-      {"PEER", "name", FORM_TEXT},         {"STATE", "state", FORM_TEXT},
-      {"SINCE", "since_s", FORM_DURATION}, {"HEARD", "last_heard_s", FORM_DURATION},
-      {"ROUND", "round", FORM_COUNT},      {"PHASE", "phase", FORM_TEXT},
-      {"LAG", "lag", FORM_COUNT},          {"WEIGHT", "weight", FORM_LOSS},
-      {"SENT", "sent_bytes", FORM_BYTES},  {"RECEIVED", "received_bytes", FORM_BYTES},
-      {"ADDRESS", "address", FORM_TEXT},   {"REFUSED", "refused", FORM_TEXT},
-      {"NOTICE", "notice", FORM_TEXT},     {"SENTENCE", "sentence", FORM_TEXT}};
-  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), is_tsv, out);
+  static const struct column columns[] = {{"PEER", "name", FORM_TEXT},
+                                          {"STATE", "state", FORM_TEXT},
+                                          {"SINCE", "since_s", FORM_DURATION},
+                                          {"HEARD", "last_heard_s", FORM_DURATION},
+                                          {"ROUND", "round", FORM_COUNT},
+                                          {"PHASE", "phase", FORM_TEXT},
+                                          {"LAG", "lag", FORM_COUNT | COLUMN_IF_ANY},
+                                          {"WEIGHT", "weight", FORM_LOSS},
+                                          {"SENT", "sent_bytes", FORM_BYTES},
+                                          {"RECEIVED", "received_bytes", FORM_BYTES},
+                                          {"ADDRESS", "address", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"REFUSED", "refused", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"NOTICE", "notice", FORM_TEXT | COLUMN_IN_TSV},
+                                          {"SENTENCE", "sentence", FORM_TEXT | COLUMN_IN_TSV}};
+  const json_t *peers = json_object_get(data, "peers");
+  table_print(columns, sizeof columns / sizeof *columns, peers, is_tsv, out);
+  if (is_tsv)
+    return;
+  print_sentences(peers, "sentence", out);
+  print_sentences(peers, "notice", out);
 }
 
 static void view_list(const struct call *call, const json_t *data, FILE *out) {

@@ -53,9 +53,9 @@ static json_t *ask(struct call *call, const struct config *c, json_t *request, c
   e = history_read(c, query, &data, database_why);
   if (e == ERR_OK)
     return data;
-  bool is_missing = e == ERR_NOT_FOUND && query->one_round;
+  bool is_missing = e == ERR_NOT_FOUND && query->one_round, says_all = is_missing || e == ERR_NOT_CONNECTED;
   *out_code = answer_error(call, is_missing ? EXIT_FAILED : EXIT_UNREACHABLE, err_name(e), NULL, "%s%s%s",
-                           is_missing ? "" : why, is_missing ? "" : ", and ", database_why);
+                           says_all ? "" : why, says_all ? "" : ", and ", database_why);
   return NULL;
 }
 
@@ -79,13 +79,13 @@ static void print_notes(const json_t *round, FILE *out) {
 /* ---- list --------------------------------------------------------------------------------------------------------- */
 
 static const struct column round_columns[] = {
-    {"ROUND", "label", FORM_TEXT},         {"STATE", "state", FORM_TEXT},
-    {"OUTCOME", "outcome", FORM_TEXT},     {"COMMITTED", "committed_at", FORM_TEXT},
-    {"LOSS", "train_loss", FORM_LOSS},     {"METRIC", "metric", FORM_TEXT},
-    {"LOCAL", "local", FORM_HEADLINE},     {"GLOBAL", "global", FORM_HEADLINE},
-    {"MERGED", "merged", FORM_COUNT},      {"OF", "expected", FORM_COUNT},
-    {"TRAINED", "train_s", FORM_DURATION}, {"TOOK", "seconds", FORM_DURATION},
-    {"SENT", "sent_bytes", FORM_BYTES},    {"RECEIVED", "received_bytes", FORM_BYTES}};
+    {"ROUND", "label", FORM_TEXT},           {"STATE", "state", FORM_TEXT | COLUMN_IN_TSV},
+    {"OUTCOME", "outcome|state", FORM_TEXT}, {"COMMITTED", "committed_at", FORM_TEXT},
+    {"LOSS", "train_loss", FORM_LOSS},       {"METRIC", "metric", FORM_TEXT},
+    {"LOCAL", "local", FORM_HEADLINE},       {"GLOBAL", "global", FORM_HEADLINE | COLUMN_IF_ANY},
+    {"MERGED", "merged", FORM_COUNT},        {"OF", "expected", FORM_COUNT},
+    {"TRAINED", "train_s", FORM_DURATION},   {"TOOK", "seconds", FORM_DURATION},
+    {"SENT", "sent_bytes", FORM_BYTES},      {"RECEIVED", "received_bytes", FORM_BYTES}};
 enum { N_ROUND_COLUMNS = sizeof round_columns / sizeof *round_columns };
 
 static void view_list(const struct call *call, const json_t *data, FILE *out) {
@@ -122,11 +122,11 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
   static const struct column columns[] = {{"PEER", "name", FORM_TEXT},
                                           {"REASON", "reason", FORM_TEXT},
                                           {"WEIGHT", "weight", FORM_LOSS},
-                                          {"LAG", "lag", FORM_COUNT},
-                                          {"CLIPPED", "clipped", FORM_TEXT},
+                                          {"LAG", "lag", FORM_COUNT | COLUMN_IF_ANY},
+                                          {"CLIPPED", "clipped", FORM_TEXT | COLUMN_IF_ANY},
                                           {"BYTES", "bytes", FORM_BYTES},
                                           {"ARRIVED MS", "arrival_ms", FORM_COUNT},
-                                          {"KEY", "key", FORM_TEXT}};
+                                          {"KEY", "key", FORM_TEXT | COLUMN_IN_TSV}};
   if (call->format == FORMAT_TABLE) {
     json_t *rows = json_pack("[O]", data);
     table_print(round_columns, N_ROUND_COLUMNS, rows, false, out);
@@ -146,6 +146,7 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
 static void add_written(json_t *data, const struct config *c, const struct site_job_config *job) {
   uint64_t written = written_a_round(c, job);
   double seconds = json_number_value(json_object_get(data, "seconds"));
+  seconds = seconds > 0 && seconds < job->every_s ? job->every_s : seconds;
   json_object_set_new(data, "written_bytes", json_integer((json_int_t)written));
   json_object_set_new(data, "written_day_bytes", written_a_day(written, seconds));
 }

@@ -22,9 +22,9 @@ static const char *const scope_names[] = {[MUST_AGREE] = "must agree", [ANNOUNCE
 
 static void view_show(const struct call *call, const json_t *data, FILE *out) {
   static const struct column columns[] = {{"KEY", "path", FORM_TEXT},
-                                          {"VALUE", "value", FORM_TEXT},
+                                          {"SCOPE", "scope", FORM_TEXT},
                                           {"ORIGIN", "origin", FORM_TEXT},
-                                          {"SCOPE", "scope", FORM_TEXT}};
+                                          {"VALUE", "value", FORM_TEXT}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "values"), call->format == FORMAT_TSV,
               out);
 }
@@ -45,13 +45,38 @@ int verb_config_show(struct call *call) {
 
 /* ---- keys --------------------------------------------------------------------------------------------------------- */
 
+static const char *text_at(const json_t *row, const char *key) {
+  return json_string_value(json_object_get(row, key));
+}
+
+/* As a manual has it: a heading line, then what may stand there, then the sentence. */
+static void print_key(const json_t *row, FILE *out) {
+  enum { INDENT = 4, LINE = 100 };
+  char values[2 * MAX_REASON_BYTES];
+  const char *range = text_at(row, "range"), *fallback = text_at(row, "default");
+  bool is_required = strcmp(fallback, "required") == 0;
+  fprintf(out, "%-30s %s file, %s\n%*s", text_at(row, "path"), text_at(row, "file"), text_at(row, "scope"), INDENT, "");
+  snprintf(values, sizeof values, "%s%s%s; %s%s", text_at(row, "type"), range[0] ? ": " : "", range,
+           is_required ? "" : "default ", fallback[0] ? fallback : "none");
+  text_flow(values, INDENT, LINE, out);
+  fprintf(out, "%*s", INDENT, "");
+  text_flow(text_at(row, "sentence"), INDENT, LINE, out);
+}
+
 static void view_keys(const struct call *call, const json_t *data, FILE *out) {
   static const struct column columns[] = {{"KEY", "path", FORM_TEXT},        {"FILE", "file", FORM_TEXT},
                                           {"TYPE", "type", FORM_TEXT},       {"DEFAULT", "default", FORM_TEXT},
                                           {"RANGE", "range", FORM_TEXT},     {"SCOPE", "scope", FORM_TEXT},
                                           {"MEANING", "sentence", FORM_TEXT}};
-  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "keys"), call->format == FORMAT_TSV,
-              out);
+  const json_t *row, *rows = json_object_get(data, "keys");
+  size_t i;
+  if (call->format == FORMAT_TSV) {
+    table_print(columns, sizeof columns / sizeof *columns, rows, true, out);
+    return;
+  }
+  json_array_foreach(rows, i, row) {
+    print_key(row, out);
+  }
 }
 
 /* "1 to 1000", "error|warning|info|debug" or "". */
@@ -192,15 +217,15 @@ static json_t *forecast(const struct config *c, const struct identity_key *own) 
 }
 
 static void view_check(const struct call *call, const json_t *data, FILE *out) {
-  static const struct column columns[] = {{"SITE FILE", "site_file", FORM_TEXT},
+  static const struct column columns[] = {{"SITE FILE", "site_file", FORM_TEXT | COLUMN_IN_TSV},
                                           {"JOB", "job", FORM_TEXT},
                                           {"PARAMETERS", "parameters", FORM_COUNT},
                                           {"PEERS", "peers", FORM_COUNT},
                                           {"AT MOST", "follow_max", FORM_COUNT},
-                                          {"MODELS IN MEMORY", "memory_bytes", FORM_BYTES},
+                                          {"IN MEMORY", "memory_bytes", FORM_BYTES},
                                           {"ON DISK", "disk_bytes", FORM_BYTES},
                                           {"EACH WAY A ROUND", "round_bytes", FORM_BYTES},
-                                          {"WRITTEN A ROUND", "written_bytes", FORM_BYTES},
+                                          {"DISK A ROUND", "written_bytes", FORM_BYTES},
                                           {"A DAY", "written_day_bytes", FORM_BYTES}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "jobs"), call->format == FORMAT_TSV,
               out);

@@ -67,18 +67,17 @@ static void print_overview(const json_t *data, bool is_tsv, FILE *out) {
   static const struct column columns[] = {{"AGENT", "name", FORM_TEXT},
                                           {"STATE", "word", FORM_TEXT},
                                           {"ROUND", "job.round", FORM_COUNT},
-                                          {"SUB", "job.sub", FORM_COUNT},
+                                          {"SUB", "job.sub", FORM_COUNT | COLUMN_IF_ANY},
                                           {"PHASE", "job.phase", FORM_TEXT},
                                           {"LOSS", "job.train_loss", FORM_LOSS},
                                           {"METRIC", "job.metric", FORM_TEXT},
                                           {"LOCAL", "job.local", FORM_HEADLINE},
-                                          {"GLOBAL", "job.global", FORM_HEADLINE},
+                                          {"GLOBAL", "job.global", FORM_HEADLINE | COLUMN_IF_ANY},
                                           {"SENT", "sent_bytes", FORM_BYTES},
                                           {"RECEIVED", "received_bytes", FORM_BYTES},
-
                                           {"UP", "uptime_s", FORM_DURATION},
                                           {"DISK", "disk.state", FORM_TEXT},
-                                          {"ROUNDS LEFT", "disk.rounds_left", FORM_COUNT}};
+                                          {"ROUNDS LEFT", "disk.rounds_left", FORM_COUNT | COLUMN_IN_TSV}};
   json_t *rows = json_pack("[O]", data);
   table_print(columns, sizeof columns / sizeof *columns, rows, is_tsv, out);
   json_decref(rows);
@@ -113,6 +112,16 @@ static void print_shadow(const json_t *data, FILE *out) {
   fprintf(out, " (%s)\n", mode);
 }
 
+/* How near the end of the disk is; nothing where there is room. */
+static void print_disk(const json_t *data, FILE *out) {
+  const char *state = json_string_value(json_at(data, "disk.state"));
+  if (!state || strcmp(state, "ok") == 0)
+    return;
+  fprintf(out, "disk      %s, room for ", state);
+  print_at(data, "disk.rounds_left", FORM_COUNT, out);
+  fputs(" more rounds\n", out);
+}
+
 static void view(const struct call *call, const json_t *data, FILE *out) {
   const json_t *jobs = json_object_get(data, "jobs");
   if (call->format == FORMAT_TABLE && !call->job && json_array_size(jobs) > 1) {
@@ -127,6 +136,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   fputc('\n', out);
   print_job(data, out);
   print_shadow(data, out);
+  print_disk(data, out);
   print_note(data, "local", "job.local_note", out);
   print_note(data, "global", "job.global_note", out);
   if (json_array_size(json_object_get(data, "peers"))) {

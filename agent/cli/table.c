@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "base/must.h"
@@ -106,6 +108,23 @@ enum column_form headline_form(const json_t *row, const char *path) {
   return metric && strcmp(metric, metric_name(METRIC_ACCURACY)) == 0 ? FORM_PERCENT : FORM_SCORE;
 }
 
+static enum column_form form_of(const struct column *column) {
+  return column->form & COLUMN_FORM;
+}
+
+/* At the first path of "a|b" where something is. */
+static const json_t *first_at(const json_t *row, const char *paths) {
+  char path[2 * MAX_NAME_BYTES];
+  const json_t *value = NULL;
+  while (*paths && is_blank(value)) {
+    size_t n = strcspn(paths, "|");
+    snprintf(path, sizeof path, "%.*s", (int)n, paths);
+    value = json_at(row, path);
+    paths += n + (paths[n] == '|');
+  }
+  return value;
+}
+
 /* The cell as a string of the heap; NULL: no memory. */
 static char *cell_text(const struct column *column, const json_t *row, bool is_tsv) {
   char *text = NULL;
@@ -113,42 +132,97 @@ static char *cell_text(const struct column *column, const json_t *row, bool is_t
   FILE *out = open_memstream(&text, &n);
   if (!out)
     return NULL;
-  const json_t *value = json_at(row, column->key);
-  enum column_form form = column->form == FORM_HEADLINE ? headline_form(row, column->key) : column->form;
+  const json_t *value = first_at(row, column->key);
+  enum column_form form = form_of(column);
+  form = form == FORM_HEADLINE ? headline_form(row, column->key) : form;
   value_print(value, is_tsv ? FORM_TEXT : form, out);
   fclose(out);
   return text;
 }
 
-/* Columns on a terminal: characters, of which those beyond ASCII are taken as one column each. */
-static size_t width_of(const char *text) {
+size_t text_width(const char *text, size_t n_bytes) {
   size_t n = 0;
-  for (; *text; text++) // NOLINT(clang-analyzer-core.NullDereference): as many cells as were made
+  for (; n_bytes > 0 && *text;
+       text++, n_bytes--) // NOLINT(clang-analyzer-core.NullDereference): as many cells as were made
     n += ((unsigned char)*text & 0xc0) != 0x80;
   return n;
 }
 
-static void print_cell(const char *text, size_t width, bool is_right, bool is_last, FILE *out) {
-  size_t own = width_of(text);
+size_t terminal_width(FILE *out) {
+  struct winsize size = {0};
+  int fd = fileno(out);
+  return fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void text_flow(const char *text, size_t indent, size_t width, FILE *out) {
+  enum { NARROWEST = 20 };
+  size_t room = width == 0 ? SIZE_MAX : width > indent + NARROWEST ? width - indent : NARROWEST, used = 0;
+  while (*text) {
+    int n = (int)strcspn(text, " ");
+    size_t own = text_width(text, (size_t)n);
+    if (used > 0 && used + 1 + own > room)
+      fprintf(out, "\n%*s", (int)indent, ""), used = 0;
+    fprintf(out, "%s%.*s", used > 0 ? " " : "", n, text);
+    used += own + (used > 0);
+    text += n;
+    text += strspn(text, " ");
+  }
+  fputc('\n', out);
+}
+
+static void print_cell(const char *text, size_t width, bool is_right, FILE *out) {
+  size_t own = text_width(text, SIZE_MAX);
   int pad = (int)(width > own ? width - own : 0);
-  fprintf(out, "%*s%s%*s", is_right ? pad : 0, "", text, is_right || is_last ? 0 : pad, "");
-  fputs(is_last ? "\n" : "  ", out);
+  fprintf(out, "%*s%s%*s  ", is_right ? pad : 0, "", text, is_right ? 0 : pad, "");
+}
+
+static bool says_something(const char *text) {
+  static const char *const nothing[] = {"-", "0", "0 B", "no"};
+  for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+    if (strcmp(text, nothing[i]) == 0)
+      return false;
+  return true;
+}
+
+/* Whether people see the column. */
+static bool is_shown(const struct column *column, char *const *cells, size_t stride, size_t n_rows) {
+  bool any = false;
+  for (size_t r = 0; r < n_rows; r++)
+    any = any || says_something(cells[r * stride]);
+  return !(column->form & COLUMN_IN_TSV) && (any || !(column->form & COLUMN_IF_ANY));
+}
+
+/* One line: the heading, or a row's cells. The last column is not padded, and a text in it flows. */
+static void print_line(const struct column *columns, const size_t *shown, size_t n_shown, const size_t *widths,
+                       char *const *cells, FILE *out) {
+  size_t indent = 0, last = shown[n_shown - 1];
+  for (size_t i = 0; i + 1 < n_shown; i++) {
+    size_t c = shown[i];
+    print_cell(cells ? cells[c] : columns[c].heading, widths[c], form_of(&columns[c]) != FORM_TEXT, out);
+    indent += widths[c] + 2;
+  }
+  const char *text = cells ? cells[last] : columns[last].heading;
+  if (form_of(&columns[last]) == FORM_TEXT)
+    text_flow(text, indent, terminal_width(out), out);
+  else
+    fprintf(out, "%*s%s\n", (int)(widths[last] - text_width(text, SIZE_MAX)), "", text);
 }
 
 static void print_cells(const struct column *columns, size_t n_columns, char *const *cells, size_t n_rows, FILE *out) {
-  size_t widths[MAX_COLUMNS] = {0};
+  size_t widths[MAX_COLUMNS] = {0}, shown[MAX_COLUMNS], n_shown = 0;
   for (size_t c = 0; c < n_columns; c++) {
-    widths[c] = width_of(columns[c].heading);
+    widths[c] = text_width(columns[c].heading, SIZE_MAX);
     for (size_t r = 0; r < n_rows; r++) {
-      size_t width = width_of(cells[r * n_columns + c]);
+      size_t width = text_width(cells[r * n_columns + c], SIZE_MAX);
       widths[c] = width > widths[c] ? width : widths[c];
     }
+    if (is_shown(&columns[c], cells + c, n_columns, n_rows))
+      shown[n_shown++] = c;
   }
-  for (size_t c = 0; c < n_columns; c++)
-    print_cell(columns[c].heading, widths[c], columns[c].form != FORM_TEXT, c + 1 == n_columns, out);
-  for (size_t i = 0; i < n_rows * n_columns; i++)
-    print_cell(cells[i], widths[i % n_columns], columns[i % n_columns].form != FORM_TEXT, (i + 1) % n_columns == 0,
-               out);
+  MUST(n_shown > 0);
+  print_line(columns, shown, n_shown, widths, NULL, out);
+  for (size_t r = 0; r < n_rows; r++)
+    print_line(columns, shown, n_shown, widths, cells + r * n_columns, out);
 }
 
 static void print_rows(char *const *cells, size_t n_cells, size_t n_columns, FILE *out) {

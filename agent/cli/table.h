@@ -20,10 +20,17 @@ enum column_form {
   FORM_DURATION, /* seconds */
 };
 
+/* TSV has every column, so that its lines keep their shape; for people a table must fit a terminal. */
+enum column_need {
+  COLUMN_FORM = 0xf,      /* the bits of the form */
+  COLUMN_IF_ANY = 1 << 4, /* for people only where a row has something in it: not "-", 0 or no */
+  COLUMN_IN_TSV = 1 << 5, /* never for people: the view says it in another way, or JSON is the place for it */
+};
+
 struct column {
   const char *heading;
-  const char *key; /* "job.round": a path through objects */
-  enum column_form form;
+  const char *key; /* "job.round": a path through objects; "a|b": b where a is blank */
+  unsigned form;   /* enum column_form, | COLUMN_… when it is not seen always */
 };
 
 /* The value at a path, borrowed; NULL when it is not there. */
@@ -35,6 +42,17 @@ enum column_form headline_form(const json_t *row, const char *path);
 /* One value as people read it. */
 void value_print(const json_t *value, enum column_form form, FILE *out);
 
+/* Columns that the first n_bytes of a text take: characters, of which those beyond ASCII are taken as one each. */
+size_t text_width(const char *text, size_t n_bytes);
+
+/* Columns of the terminal that `out` is; 0 when it is none. */
+size_t terminal_width(FILE *out);
+
+/* A text in lines of at most `width` columns that begin at column `indent`, where the first one stands already; broken at
+ * blanks; width 0: one line. Ends with a new line. */
+void text_flow(const char *text, size_t indent, size_t width, FILE *out);
+
+/* Prints the rows. On a terminal a text in the last column goes on in lines of its own. */
 void table_print(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, FILE *out);
 
 #endif

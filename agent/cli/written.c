@@ -44,5 +44,6 @@ double seconds_a_round(const struct config *c, const struct site_job_config *job
     n += json_is_number(seconds);
   }
   json_decref(data);
-  return n ? sum / (double)n : 0;
+  double mean = n ? sum / (double)n : 0;
+  return mean < job->every_s ? job->every_s : mean;
 }

@@ -13,7 +13,8 @@ uint64_t written_a_round(const struct config *c, const struct site_job_config *j
 /* What that is a day with rounds of so many seconds each; null when that is not known (not above 0). */
 json_t *written_a_day(uint64_t bytes, double round_seconds);
 
-/* Mean seconds of the last committed rounds in the database; 0 when there are none. */
+/* Mean seconds from round to round: of the last committed ones in the database, but every_s at least; 0 when nothing is
+ * known. */
 double seconds_a_round(const struct config *c, const struct site_job_config *job);
 
 #endif

@@ -99,7 +99,7 @@ void machine_on_undone(struct round_machine *m, const struct trainer_result *r) 
 
 /* Peers' copies of us no longer fit the model: what is published next starts a chain. */
 void machine_on_rolled_back(struct round_machine *m, const struct scribe_result *r) {
-  char text[MAX_REASON_BYTES];
+  char text[2 * MAX_REASON_BYTES], from[ROUND_LABEL_BYTES], to[ROUND_LABEL_BYTES];
   m->back.stage = BACK_NONE;
   m->back.label = r->roll_back.label;
   m->committed = m->reached = m->in_work = r->roll_back.label;
@@ -107,8 +107,9 @@ void machine_on_rolled_back(struct round_machine *m, const struct scribe_result 
   m->train_failures = 0;
   m->has_loss = m->shown.has_loss = false;
   machine_set_notice(m, &r->roll_back);
-  snprintf(text, sizeof text, "the model of round %" PRIu64 "+%" PRIu32 " goes on as %" PRIu64 "+%" PRIu32 "%s%s",
-           r->roll_back.to.round, r->roll_back.to.sub, r->roll_back.label.round, r->roll_back.label.sub,
+  round_label_write(r->roll_back.to, from);
+  round_label_write(r->roll_back.label, to);
+  snprintf(text, sizeof text, "the model of round %s goes on as %s%s%s", from, to,
            r->roll_back.note[0] != '\0' ? ": " : "", r->roll_back.note);
   machine_note(m, "model-rolled-back", SIZE_MAX, text);
   machine_enter(m, PHASE_IDLE);

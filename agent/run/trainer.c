@@ -171,7 +171,7 @@ static void warn(const struct trainer *t, struct trainer_result *result) {
     if (train->class_counts[i] == 0)
       say(result, "%s: no training sample of class %s", path, contract->classes[i].text);
   if (train->n_ignored_columns > 0)
-    say(result, "%s: %zu columns are ignored, the contract does not name them", path, train->n_ignored_columns);
+    say(result, "%s: columns not in the contract and ignored: %zu", path, train->n_ignored_columns);
   if (train->scale.rule == SCALE_LOCAL)
     say(result, "%s: inputs are scaled by this site's own numbers, so other sites see other inputs", path);
   warn_of_units(t, result);

@@ -129,7 +129,7 @@ class RollBack(unittest.TestCase):
             self.assertEqual(b.log.count("peer-rolled-back"), 1)
             self.assertEqual(b.query("SELECT count(*) FROM event WHERE name = 'peer-rolled-back' AND text = ?",
                                      sentence), [(1,)])
-            self.assertEqual(a.query("SELECT count(*) FROM event WHERE name = 'MODEL-ROLLED-BACK'"), [(1,)])
+            self.assertEqual(a.query("SELECT count(*) FROM event WHERE name = 'model-rolled-back'"), [(1,)])
             labels = [(row["round"], row["sub"]) for row in a.committed()]
             self.assertEqual(labels, sorted(set(labels)))  # the number never goes back
             last = a.committed()[-1]

@@ -176,9 +176,9 @@ START_TEST(config_show_has_values_and_origins) {
   struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
   CLI(&c, "-C", f.site, "config", "show", "--format", "tsv");
   ck_assert_int_eq(c.code, EXIT_DONE);
-  ck_assert_ptr_nonnull(strstr(c.out, "store.keep_last\t3\tdefault\tlocal\n"));
-  ck_assert_ptr_nonnull(strstr(c.out, "classes\t[ok, bad]\t"));
-  ck_assert_ptr_nonnull(strstr(c.out, "a.job.yaml:4\tmust agree\n"));
+  ck_assert_ptr_nonnull(strstr(c.out, "store.keep_last\tlocal\tdefault\t3\n"));
+  ck_assert_ptr_nonnull(strstr(c.out, "classes\tmust agree\t"));
+  ck_assert_ptr_nonnull(strstr(c.out, "a.job.yaml:4\t[ok, bad]\n"));
   site_folder_free(&f);
 }
 END_TEST
@@ -263,7 +263,7 @@ START_TEST(without_an_agent_the_exit_code_is_2) {
   ck_assert_ptr_nonnull(strstr(c.err, "no agent runs there; start it with `starling run`"));
   CLI(&c, "-C", f.site, "rounds", "list");
   ck_assert_int_eq(c.code, EXIT_UNREACHABLE);
-  ck_assert_ptr_nonnull(strstr(c.err, "no agent runs there, and "));
+  ck_assert_ptr_nonnull(strstr(c.err, ": no agent has run there yet; start one with `starling run`"));
   CLI(&c, "-C", f.site, "rounds", "wait", "1", "--timeout", "0.2");
   ck_assert_int_eq(c.code, EXIT_UNREACHABLE);
   site_folder_free(&f);

@@ -85,6 +85,59 @@ START_TEST(columns_are_aligned) {
 }
 END_TEST
 
+/* People do not see what is empty in every row; TSV keeps its shape. */
+START_TEST(columns_come_where_something_is_in_them) {
+  static const struct column some[] = {{"PEER", "name", FORM_TEXT},
+                                       {"LAG", "lag", FORM_COUNT | COLUMN_IF_ANY},
+                                       {"BYTES", "bytes", FORM_BYTES | COLUMN_IF_ANY},
+                                       {"CLIPPED", "clipped", FORM_TEXT | COLUMN_IF_ANY},
+                                       {"KEY", "key", FORM_TEXT | COLUMN_IN_TSV},
+                                       {"OUTCOME", "outcome|state", FORM_TEXT}};
+  json_t *rows =
+      json_loads("[{\"name\":\"a\",\"lag\":0,\"bytes\":0,\"clipped\":false,\"key\":\"K\",\"outcome\":\"merged\","
+                 "\"state\":\"committed\"},"
+                 "{\"name\":\"b\",\"key\":\"L\",\"outcome\":null,\"state\":\"published\"}]",
+                 0, NULL);
+  struct printed p;
+  printed_begin(&p);
+  table_print(some, 6, rows, false, p.out);
+  printed_is(&p, "PEER  OUTCOME\n"
+                 "a     merged\n"
+                 "b     published\n");
+  json_object_set_new(json_array_get(rows, 1), "lag", json_integer(2));
+  printed_begin(&p);
+  table_print(some, 6, rows, false, p.out);
+  printed_is(&p, "PEER  LAG  OUTCOME\n"
+                 "a       0  merged\n"
+                 "b       2  published\n");
+  printed_begin(&p);
+  table_print(some, 6, rows, true, p.out);
+  printed_is(&p, "a\t0\t0\tno\tK\tmerged\nb\t2\t-\t-\tL\tpublished\n");
+  json_decref(rows);
+}
+END_TEST
+
+START_TEST(a_text_flows_into_lines) {
+  static const struct {
+    const char *text;
+    size_t indent, width;
+    const char *lines;
+  } cases[] = {
+      {"one two three", 4, 0, "one two three\n"},
+      {"aaaaaaaaa bbbbbbbbb ccccccccc d", 2, 22, "aaaaaaaaa bbbbbbbbb\n  ccccccccc d\n"},
+      {"aaaaaaaaa bbbbbbbbbÃ© c", 2, 22, "aaaaaaaaa bbbbbbbbbÃ©\n  c\n"},
+      {"aaaaaaaaaaaaaaaaaaaaaaaaa b", 2, 10, "aaaaaaaaaaaaaaaaaaaaaaaaa\n  b\n"}, /* a long word stays whole */
+      {"", 2, 10, "\n"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct printed p;
+    printed_begin(&p);
+    text_flow(cases[i].text, cases[i].indent, cases[i].width, p.out);
+    printed_is(&p, cases[i].lines);
+  }
+}
+END_TEST
+
 START_TEST(no_rows_are_a_heading) {
   struct printed p;
   printed_begin(&p);
@@ -137,6 +190,8 @@ int main(void) {
   TCase *tcase = tcase_create("agent/table");
   tcase_add_loop_test(tcase, a_value_is_shown_in_its_unit, 0, sizeof values / sizeof *values);
   tcase_add_test(tcase, columns_are_aligned);
+  tcase_add_test(tcase, columns_come_where_something_is_in_them);
+  tcase_add_test(tcase, a_text_flows_into_lines);
   tcase_add_test(tcase, a_headline_follows_its_metric);
   tcase_add_test(tcase, no_rows_are_a_heading);
   tcase_add_test(tcase, control_characters_are_escaped);

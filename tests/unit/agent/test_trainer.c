@@ -196,7 +196,7 @@ START_TEST(loads_data_and_says_what_is_worth_a_warning) {
   struct trainer_result *r = run(&s, job_new(JOB_LOAD, 0));
   ck_assert_int_eq(r->error, ERR_OK);
   ck_assert_ptr_nonnull(strstr(r->sentence, "no training sample of class dent"));
-  ck_assert_ptr_nonnull(strstr(r->sentence, "1 columns are ignored"));
+  ck_assert_ptr_nonnull(strstr(r->sentence, "not in the contract and ignored: 1"));
   ck_assert_ptr_nonnull(strstr(r->sentence, "scaled by this site's own numbers"));
   trainer_result_free(r);
   site_done(&s);

@@ -228,6 +228,20 @@ static void assert_refused_job(struct agent *a, struct agent *b, enum err reason
   assert_reason(a, b, reason, words);
 }
 
+/* The log has the difference, not only that there is one; and one refusal counts once. */
+static void assert_noted_once(struct agent *a, struct agent *b, enum err reason, const char *words) {
+  struct gossip_note note;
+  unsigned n = 0;
+  while (gossip_note_take(a->node, &note)) {
+    if (note.reason != reason)
+      continue;
+    ck_assert_str_eq(note.text, words);
+    n++;
+  }
+  ck_assert_uint_eq(n, 1);
+  ck_assert_uint_eq(dropped(a, b, reason), 1);
+}
+
 START_TEST(a_contract_that_differs_is_shown_in_words) {
   struct world *w = world_new(2, false);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
@@ -238,6 +252,7 @@ START_TEST(a_contract_that_differs_is_shown_in_words) {
   assert_refused_job(a, b, ERR_CONTRACT, 2, "class 2 is \"dent\" here, \"scratch\" there");
   assert_refused_job(b, a, ERR_CONTRACT, 2, "class 2 is \"scratch\" here, \"dent\" there");
   ck_assert_uint_eq(w->n_by_type[MESSAGE_SCHEMA], 2);
+  assert_noted_once(a, b, ERR_CONTRACT, "class 2 is \"dent\" here, \"scratch\" there");
   world_free(w);
 }
 END_TEST
@@ -250,6 +265,7 @@ START_TEST(a_schema_that_differs_is_shown_in_words) {
   world_start(w);
   world_run(w, 1000);
   assert_refused_job(a, b, ERR_SCHEMA, 2, "model is dense 10 here, dense 128, relu, dense 10 there");
+  assert_noted_once(a, b, ERR_SCHEMA, "model is dense 10 here, dense 128, relu, dense 10 there");
   world_free(w);
 }
 END_TEST

@@ -187,8 +187,7 @@ START_TEST(every_finding_is_told) {
   expect(&found, FINDING_COLUMN_MISSING, "columns", true, "\"batch\", which holdout_by names");
   ck_assert_uint_eq(expect(&found, FINDING_RAGGED, "columns", true, "1 rows do not have the header's 5 fields")->line,
                     25);
-  expect(&found, FINDING_COLUMN_EXTRA, "columns", false,
-         "2 are not in the contract and are ignored, the first is \"note\"");
+  expect(&found, FINDING_COLUMN_EXTRA, "columns", false, "not in the contract and ignored: 2, the first is \"note\"");
   expect(&found, FINDING_COLUMN_ORDER, "columns", false, "nothing need be done");
   expect(&found, FINDING_MISSING_VALUE, "label \"verdict\"", true, "1 labels are missing");
   expect(&found, FINDING_CLASS_ABSENT, "class 1 \"scratch\"", false, "has no sample here");

@@ -164,7 +164,7 @@ START_TEST(only_files_are_read) {
   char text[MAX_PATH_BYTES + MAX_REASON_BYTES], path[MAX_PATH_BYTES + 2];
   ck_assert_int_eq(idx_open("/nowhere/images", &f, &why), ERR_NOT_FOUND);
   data_place_text(&why, text, sizeof text);
-  ck_assert_str_eq(text, "/nowhere/images: it does not exist; check the path in the site file");
+  ck_assert_str_eq(text, "/nowhere/images: it does not exist; correct the path");
   ck_assert_int_eq(idx_open("/tmp", &f, &why), ERR_IO);
   ck_assert_ptr_nonnull(strstr(why.sentence, "not a regular file"));
   ck_assert_int_eq(idx_open("/dev/zero", &f, &why), ERR_IO);

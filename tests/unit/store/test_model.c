@@ -203,8 +203,8 @@ START_TEST(going_back_is_one_more_commitment) {
   struct store_event_row rows[8];
   ck_assert_int_eq(store_events(s, 0, rows, 8, &n), ERR_OK);
   ck_assert_uint_eq(n, 1);
-  ck_assert_str_eq(rows[0].name, "MODEL-ROLLED-BACK");
-  ck_assert_str_eq(rows[0].text, "the model of round 4+0 goes on as 6+1: bad sensor");
+  ck_assert_str_eq(rows[0].name, "model-rolled-back");
+  ck_assert_str_eq(rows[0].text, "the model of round 4 goes on as 6+1: bad sensor");
   store_close(s);
   fixture_free(&f);
 }
