@@ -149,11 +149,11 @@ static json_t *row_of(const struct catalogue *k, const struct known_job *j) {
   memcpy(proposer.bytes, j->row.proposer, sizeof proposer.bytes);
   if (!j->is_configured)
     key_text_write(&proposer, key);
-  return json_pack("{s:s, s:I, s:s, s:s, s:b, s:i, s:i, s:I, s:b, s:n, s:n, s:n, s:s, s:s, s:s}", "job", job->name,
+  return json_pack("{s:s, s:I, s:s, s:s, s:b, s:i, s:i, s:I, s:b, s:n, s:n, s:n, s:s, s:s, s:s, s:s}", "job", job->name,
                    "version", (json_int_t)job->version, "run_label", job->run_label, "state", catalogue_state(j),
                    "running", 0, "accepted", 0, "ready", 0, "peers", (json_int_t)k->config->n_peers, "serving",
-                   choose(k, &words, &n) == j, "phase", "round", "validation", "signed_by", "", "proposer", key, "note",
-                   "");
+                   choose(k, &words, &n) == j, "phase", "round", "validation", "metric",
+                   metric_name(contract_metric(job->contract)), "signed_by", "", "proposer", key, "note", "");
 }
 
 json_t *catalogue_rows(const struct config *c) {

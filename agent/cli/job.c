@@ -31,7 +31,7 @@ void jobs_print(const json_t *rows, bool is_tsv, FILE *out) {
                                           {"SERVING", "serving", FORM_TEXT},
                                           {"ROUND", "round", FORM_COUNT},
                                           {"PHASE", "phase", FORM_TEXT},
-                                          {"VALIDATION", "validation", FORM_SCORE},
+                                          {"VAL", "validation", FORM_HEADLINE},
                                           {"SIGNED BY", "signed_by", FORM_TEXT}};
   const json_t *row;
   size_t i;
@@ -70,8 +70,10 @@ static void view_change(const struct call *call, const json_t *data, FILE *out) 
              *what = json_string_value(json_object_get(data, "to"));
   if (call->format == FORMAT_TSV)
     fprintf(out, "%s\t%s\n", job, changed ? "yes" : "no");
+  else if (changed)
+    fprintf(out, "%s %s %s\n", job, call->checks ? "would be" : "is", what);
   else
-    fprintf(out, "%s %s%s\n", job, changed ? call->checks ? "would be " : "is " : "was already ", what);
+    fprintf(out, "%s is %s already; nothing changed\n", job, what);
 }
 
 static int answer_changed(struct call *call, const char *job, const char *to, bool changed, bool is_stored) {
@@ -162,8 +164,9 @@ int verb_job_propose(struct call *call) {
     return EXIT_USAGE;
   enum err e = file_read(path, MAX_JOB_TEXT_BYTES, &text, &n_text);
   if (e)
-    snprintf(why, sizeof why, "%s: %s", path,
-             e == ERR_LIMIT ? "a job file that travels has at most 48 KiB" : err_sentence(e));
+    snprintf(why, sizeof why,
+             e == ERR_LIMIT ? "%s: a job file that travels has at most 48 KiB" : "%s: %s; correct the path", path,
+             err_sentence(e));
   else
     e = config_read_job(c, NULL, path, text, n_text, &read, why);
   int code = EXIT_USAGE;

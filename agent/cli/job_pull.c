@@ -212,7 +212,8 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   if (call->format == FORMAT_TSV)
     fprintf(out, "%s\t%s\n", file, changed ? "yes" : "no");
   else
-    fprintf(out, "%s %s\n", changed ? call->checks ? "would write" : "wrote" : "has it already:", file);
+    fprintf(out, changed ? "%s %s\n" : "%s%s is there already; nothing changed\n",
+            changed ? call->checks ? "would write" : "wrote" : "", file);
 }
 
 /* Writes a text that reads as the job; other contents are never replaced. */

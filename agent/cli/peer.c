@@ -71,6 +71,11 @@ int verb_peer_list(struct call *call) {
   int code;
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
+  const struct site_job_config *job;
+  if (call->job && !call_find_job(call, c, &job)) {
+    config_free(c);
+    return EXIT_USAGE;
+  }
   json_t *data = agent_need(call, c, call_request(call, json_pack("{s:s}", "ask", "peers")), &code);
   config_free(c);
   return data ? answer(call, data, view_list) : code;

@@ -104,10 +104,12 @@ static void print_shadow(const json_t *data, FILE *out) {
     return;
   }
   fputs("one model, ", out);
-  value_print(json_object_get(shadow, "seconds"), FORM_DURATION, out);
-  fputs(" a round, ", out);
-  value_print(json_object_get(shadow, "share"), FORM_PERCENT, out);
-  fputs(" % of it, ", out);
+  if (json_is_number(json_object_get(shadow, "seconds"))) {
+    value_print(json_object_get(shadow, "seconds"), FORM_DURATION, out);
+    fputs(" a round, ", out);
+    value_print(json_object_get(shadow, "share"), FORM_PERCENT, out);
+    fputs(" % of it, ", out);
+  }
   value_print(json_object_get(shadow, "memory_bytes"), FORM_BYTES, out);
   fprintf(out, " (%s)\n", mode);
 }
@@ -178,6 +180,11 @@ int verb_status(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--watch: %s", why);
   if (!call_load_config(call, &c))
     return EXIT_USAGE;
+  const struct site_job_config *job;
+  if (call->job && !call_find_job(call, c, &job)) {
+    config_free(c);
+    return EXIT_USAGE;
+  }
   int code = given ? watch(call, c, seconds) : show(call, c);
   config_free(c);
   return code;

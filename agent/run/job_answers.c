@@ -54,6 +54,8 @@ static json_t *row_of(struct agent *a, const struct known_file *k) {
   json_object_set_new(o, "serving", json_boolean(j && serving_is(j)));
   json_object_set_new(o, "phase", j ? json_string(phase_name(v.phase)) : json_null());
   json_object_set_new(o, "round", j ? json_integer((json_int_t)v.committed.round) : json_null());
+  json_object_set_new(o, "metric",
+                      j ? json_string(metric_name(contract_metric(j->config->job.contract))) : json_null());
   json_object_set_new(o, "validation", is_measured ? json_real(mean) : json_null());
   json_object_set_new(o, "signed_by", json_string(signer(a, &k->file.proposer)));
   json_object_set_new(o, "proposer", json_string(key));

@@ -125,7 +125,7 @@ START_TEST(a_text_flows_into_lines) {
   } cases[] = {
       {"one two three", 4, 0, "one two three\n"},
       {"aaaaaaaaa bbbbbbbbb ccccccccc d", 2, 22, "aaaaaaaaa bbbbbbbbb\n  ccccccccc d\n"},
-      {"aaaaaaaaa bbbbbbbbbÃ© c", 2, 22, "aaaaaaaaa bbbbbbbbbÃ©\n  c\n"},
+      {"aaaaaaaaa bbbbbbbbb\xc3\xa9 c", 2, 22, "aaaaaaaaa bbbbbbbbb\xc3\xa9\n  c\n"},
       {"aaaaaaaaaaaaaaaaaaaaaaaaa b", 2, 10, "aaaaaaaaaaaaaaaaaaaaaaaaa\n  b\n"}, /* a long word stays whole */
       {"", 2, 10, "\n"},
   };
