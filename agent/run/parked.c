@@ -2,17 +2,17 @@
 
 #include <string.h>
 
-/* Taken out before it is answered: the answer may park it again. */
-static void answer_at(struct agent *a, struct parking *p, size_t i) {
+/* Taken out before it is answered: the answer may park it again, until then. */
+static void answer_at(struct agent *a, struct parking *p, size_t i, uint64_t until_ms) {
   struct parked parked = p->places[i];
   memmove(&p->places[i], &p->places[i + 1], (--p->n - i) * sizeof p->places[0]);
-  parked.kind->answer(a, parked.client, parked.request, parked.until_ms);
+  parked.kind->answer(a, parked.client, parked.request, until_ms);
   json_decref(parked.request);
 }
 
 void parking_put(struct agent *a, struct parking *p, const struct parked *parked) {
   if (p->n == MAX_PARKED)
-    answer_at(a, p, 0);
+    answer_at(a, p, 0, 0); /* for good, else it would drive out the next one, and so on in a circle */
   p->places[p->n] = *parked;
   p->places[p->n++].request = json_deep_copy(parked->request);
 }
@@ -21,7 +21,7 @@ void parking_turn(struct agent *a, struct parking *p, uint64_t now_ms) {
   for (size_t i = 0, n = p->n; n > 0; n--) {
     const struct parked *parked = &p->places[i];
     if (now_ms >= parked->until_ms || parked->kind->mark(a, parked->request) != parked->seen)
-      answer_at(a, p, i);
+      answer_at(a, p, i, parked->until_ms);
     else
       i++;
   }

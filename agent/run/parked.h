@@ -16,7 +16,7 @@ struct agent;
 
 enum { PARKED_MS = 1000, MAX_PARKED = 2 * MAX_CONTROL_CLIENTS };
 
-/* What a kind of request waits for, and how it is answered then. */
+/* What a kind of request waits for, and how it is answered then: whatever there is, or before until_ms parked again. */
 struct parked_kind {
   uint64_t (*mark)(const struct agent *a, const json_t *request);
   void (*answer)(struct agent *a, uint64_t client, const json_t *request, uint64_t until_ms);
@@ -34,7 +34,8 @@ struct parking {
   size_t n;
 };
 
-/* Parks a request until its mark is no longer `seen`. When all places are taken the oldest one is answered. */
+/* Parks a request until its mark is no longer `seen`. When all places are taken the oldest one is answered, with
+ * whatever there is. */
 void parking_put(struct agent *a, struct parking *p, const struct parked *parked);
 
 /* Answers all whose mark has moved or whose time is over. */

@@ -29,7 +29,7 @@ static void park(struct agent *a, struct parking *p, uint64_t client, uint64_t u
 static void answer(struct agent *a, uint64_t client, const json_t *request, uint64_t until_ms) {
   ck_assert_str_eq(json_string_value(json_object_get(request, "ask")), "status");
   a->answered[a->n++] = client;
-  if (a->parks_again)
+  if (a->parks_again && until_ms > 0)
     park(a, a->parks_again, client, until_ms);
 }
 
@@ -69,8 +69,8 @@ START_TEST(an_answer_may_wait_on_without_turning_for_ever) {
 END_TEST
 
 START_TEST(when_all_places_are_taken_the_oldest_is_answered) {
-  struct agent a = {.mark = 5};
   struct parking p = {0};
+  struct agent a = {.mark = 5, .parks_again = &p};
   for (uint64_t i = 0; i < MAX_PARKED + 3; i++)
     park(&a, &p, i, 2000);
   ck_assert_uint_eq(p.n, MAX_PARKED);
