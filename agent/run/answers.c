@@ -437,10 +437,24 @@ uint64_t agent_asked_number(const json_t *request, const char *key, uint64_t oth
   return json_is_integer(value) && json_integer_value(value) >= 0 ? (uint64_t)json_integer_value(value) : otherwise;
 }
 
+/* Without a sub the round's own number is meant. */
+bool agent_asked_label(struct agent *a, uint64_t client, const json_t *request, struct round_label *out_label) {
+  const json_t *round = json_object_get(request, "round"), *sub = json_object_get(request, "sub");
+  json_int_t number = json_integer_value(round), after = json_integer_value(sub);
+  bool is_label = json_is_integer(round) && number >= 0 && (!sub || json_is_integer(sub)) && after >= 0;
+  if (is_label && after <= UINT32_MAX) {
+    *out_label = (struct round_label){(uint64_t)number, (uint32_t)after};
+    return true;
+  }
+  control_fail(a->control, client, ERR_RANGE, "round and sub are whole numbers", NULL);
+  return false;
+}
+
 /* History is the scribe's; the client waits for its result. */
 static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, bool one_round) {
   const struct agent_job *j = agent_asked_job(a, client, request);
-  if (!j)
+  struct round_label label = {0};
+  if (!j || (one_round && !agent_asked_label(a, client, request, &label)))
     return;
   struct scribe_job *job = calloc(1, sizeof *job);
   if (!job) {
@@ -454,8 +468,7 @@ static void ask_scribe(struct agent *a, uint64_t client, const json_t *request, 
   job->from_round = agent_asked_number(request, "from", 0);
   job->n_rounds = n < SCRIBE_MAX_ROUNDS ? (uint32_t)n : SCRIBE_MAX_ROUNDS;
   job->one_round = one_round;
-  job->label.round = agent_asked_number(request, "round", 0);
-  job->label.sub = (uint32_t)agent_asked_number(request, "sub", 0);
+  job->label = label;
   scribe_put(a->scribe, job);
 }
 
@@ -470,7 +483,8 @@ static void ask_events(struct agent *a, uint64_t client, const json_t *request, 
   job->client = client;
   job->is_after = json_is_integer(json_object_get(request, "after"));
   job->after_id = agent_asked_number(request, "after", 0);
-  job->n_rows = (uint32_t)agent_asked_number(request, "last", DEFAULT_EVENTS);
+  uint64_t n_rows = agent_asked_number(request, "last", DEFAULT_EVENTS);
+  job->n_rows = n_rows < UINT32_MAX ? (uint32_t)n_rows : UINT32_MAX;
   job->wait_until_ms = until_ms;
   scribe_put(a->scribe, job);
 }

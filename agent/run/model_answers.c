@@ -21,9 +21,10 @@ static bool take_note(struct agent *a, uint64_t client, const json_t *request, c
 
 static void ask_change(struct agent *a, uint64_t client, const json_t *request, enum model_change change) {
   const struct agent_job *j = agent_asked_job(a, client, request);
-  struct scribe_job *job = j ? calloc(1, sizeof *job) : NULL;
-  if (!j)
+  struct round_label label;
+  if (!j || !agent_asked_label(a, client, request, &label))
     return;
+  struct scribe_job *job = calloc(1, sizeof *job);
   if (!job) {
     control_fail(a->control, client, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY), NULL);
     return;
@@ -34,8 +35,7 @@ static void ask_change(struct agent *a, uint64_t client, const json_t *request, 
   job->of_job = j->id;
   job->change = change;
   job->at_unix_s = time(NULL);
-  job->label.round = agent_asked_number(request, "round", 0);
-  job->label.sub = (uint32_t)agent_asked_number(request, "sub", 0);
+  job->label = label;
   bool is_good = take_note(a, client, request, job->note);
   if (is_good && change == CHANGE_SERVE && (!mode || serving_mode_find(mode, &job->serve) != ERR_OK)) {
     control_fail(a->control, client, ERR_RANGE, "no such mode of serving", "write best, latest or pinned");
@@ -92,8 +92,11 @@ void agent_answer_roll_back(struct agent *a, uint64_t client, const json_t *requ
   struct agent_job *j = agent_asked_job(a, client, request);
   if (!j || !take_note(a, client, request, note))
     return;
-  struct round_label to = {agent_asked_number(request, "round", 0), (uint32_t)agent_asked_number(request, "sub", 0)};
-  enum err e = json_object_get(request, "round") ? round_on_roll_back(j->round, to, note, time(NULL)) : ERR_OK;
+  struct round_label to;
+  bool begins = json_object_get(request, "round") != NULL;
+  if (begins && !agent_asked_label(a, client, request, &to))
+    return;
+  enum err e = begins ? round_on_roll_back(j->round, to, note, time(NULL)) : ERR_OK;
   if (e != ERR_OK)
     control_fail(a->control, client, e, "another roll-back is under way", "wait until it is done");
   else

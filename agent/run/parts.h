@@ -251,6 +251,9 @@ void agent_answer_events(struct agent *a, const struct scribe_result *result);
 /* The job that a request names, or the only one that there is; NULL after saying which there are. */
 struct agent_job *agent_asked_job(struct agent *a, uint64_t client, const json_t *request);
 
+/* The label of a request; false after saying that it is none. */
+bool agent_asked_label(struct agent *a, uint64_t client, const json_t *request, struct round_label *out_label);
+
 /* A whole number ≥ 0 of a request. */
 uint64_t agent_asked_number(const json_t *request, const char *key, uint64_t otherwise);
 
