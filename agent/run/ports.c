@@ -403,14 +403,24 @@ static void go_on_writing(struct agent *a) {
   a->n_unwritten = 0; /* now the scribe's */
 }
 
+/* A round that was not written, or any write that failed so that the store writes nothing any more. */
+static bool has_lost_store(const struct scribe_result *r) {
+  static const bool only_reads[N_SCRIBE_JOB_KINDS] = {
+      [SCRIBE_LOAD_MODEL] = true, [SCRIBE_QUERY] = true, [SCRIBE_EVENTS] = true};
+  if (r->error == ERR_OK || err_is_temporary(r->error) || scribe_is_refused(r->kind, r->error))
+    return false;
+  return scribe_kind_is_of_round(r->kind) || (r->error == ERR_IO && !only_reads[r->kind]);
+}
+
 static void take_written(struct agent *a, struct scribe_result *r) {
   bool is_round = scribe_kind_is_of_round(r->kind);
-  bool goes_on = r->error == ERR_OK || err_is_temporary(r->error) || scribe_is_refused(r->kind, r->error);
-  if (is_round && !goes_on) {
+  if (has_lost_store(r)) {
     char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
-    snprintf(sentence, sizeof sentence, "%s: a round could not be written: %s; a restart recovers",
-             a->config->state_dir, err_sentence(r->error));
+    snprintf(sentence, sizeof sentence, "%s: %s could not be written: %s; a restart recovers", a->config->state_dir,
+             is_round ? "a round" : "the database", err_sentence(r->error));
     agent_fail(a, EXIT_INTERNAL, "store-failed", sentence);
+  }
+  if (is_round && has_lost_store(r)) {
     scribe_result_free(r);
     return;
   }

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from agents import Swarm, main, ring, wait_for
+from agents import Swarm, main, options, ring, wait_for
 
 # 0.3 MB a copy, some 1.6 MB a round; short rounds, so that each rung is met soon.
 JOB = {"model": "dense 256, relu, dense 256, relu, dense classes", "train": {"batch": 64}}
@@ -165,6 +165,32 @@ class Cap(Ladder, unittest.TestCase):
             swarm.write_site("a")
             swarm.start()
             self.climb_down_and_up(swarm, Ballast(swarm["a"].state, swarm["a"], is_real=False))
+
+
+class Sync(unittest.TestCase):
+    def setUp(self):
+        self.shim = pathlib.Path(options.starling).parent / "tests/swarm/libsync_shim.so"
+        if not self.shim.exists():
+            self.skipTest("sync_shim is not built")
+        if options.small:
+            self.skipTest("a preloaded library and a sanitiser's exclude each other")
+
+    def test_between_rounds(self):
+        """A pin whose sync fails ends the agent with 5, for its store writes nothing any more; a restart recovers."""
+        with Swarm("ab", ring("ab"), site={"round": {"every_s": 1000}}) as swarm:
+            a, refuses = swarm["a"], swarm.folder / "refuses"
+            a.environment = {**os.environ, "LD_PRELOAD": str(self.shim), "SYNC_SHIM_FILE": str(refuses)}
+            swarm.start()
+            a.wait_round(1, 30)
+            refuses.touch()
+            self.assertNotEqual(a.cli("models", "pin", 1).code, 0)
+            self.assertEqual(a.wait_ended(10), 5, a.log)
+            self.assertIn("store-failed", a.log)
+            refuses.unlink()
+            a.start()
+            wait_for(a.answers, 10, "it answers again")
+            self.assertEqual(a.cli("models", "pin", 1).code, 0)
+            self.assertIn("pinned", a.cli("models", "list").out)
 
 
 class Mounted(Ladder, unittest.TestCase):
