@@ -239,18 +239,22 @@ class Site:
         return {row["label"]: row["model"] for row in self.committed()}
 
     def ask_fast(self, request):
-        """Straight from the control socket, for those who cannot wait for a process to start."""
+        """For those who cannot wait for a process to start."""
+        return self.ask_socket({"ask": request})["data"]
+
+    def ask_socket(self, request):
+        """The whole answer to any request, straight from the control socket."""
         with socket.socket(socket.AF_UNIX) as control:
             control.settimeout(2)
             control.connect(str(self.state / "control.sock"))
-            control.sendall(json.dumps({"ask": request}).encode() + b"\n")
+            control.sendall(json.dumps(request).encode() + b"\n")
             line = b""
             while not line.endswith(b"\n"):
                 piece = control.recv(65536)
                 if not piece:
                     raise ConnectionError("the agent ended")
                 line += piece
-        return json.loads(line)["data"]
+        return json.loads(line)
 
     def job(self):
         return self.ask_fast("status")["job"]

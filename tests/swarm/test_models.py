@@ -42,6 +42,16 @@ class Models(unittest.TestCase):
         return wait_for(lambda: next((name for name in names_of(self.kept()) if number(name) > number(label)), None), 30,
                         f"a model after {label}")
 
+    def test_a_request_about_no_label(self):
+        """What is no label changes nothing, least of all another model."""
+        newest = number(names_of(self.kept())[0])
+        bad = [{"round": "1"}, {"round": -1}, {"round": 1.5}, {"round": newest, "sub": 1 << 32}, {"round": newest, "sub": "0"}]
+        for ask in ("pin", "unpin", "serve", "roll-back", "round"):
+            for label in bad:
+                answer = self.a.ask_socket({"ask": ask, "mode": "pinned", "note": "", **label})
+                self.assertEqual((answer["ok"], answer["error"]["code"]), (False, "range"), (ask, label))
+        self.assertEqual(marked(self.kept(), "pinned"), [])
+
     def test_a_pin_survives_ten_rounds(self):
         label = names_of(self.kept())[0]
         would = self.a.ask("models", "pin", label, "--note", "before the new sensor", "--check")
