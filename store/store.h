@@ -209,7 +209,7 @@ struct store_resume {
 };
 
 /* Checks the digests of the files it names. When the newest snapshot is damaged it falls back to the one before, writes
- * the event SNAPSHOT-DAMAGED and forgets what was newer, so that those rounds can be learnt again (a reader only looks).
+ * the event snapshot-damaged and forgets what was newer, so that those rounds can be learnt again (a reader only looks).
  * ERR_CORRUPT with a sentence when none is whole. */
 MUST_USE enum err store_resume(struct store *s, const struct digest *job, struct store_resume *out_resume,
                                char out_why[MAX_REASON_BYTES]);

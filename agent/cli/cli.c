@@ -29,7 +29,7 @@ static const struct verb verbs[] = {
      {{"--name", NULL, "NAME", "what people call the agent (default: the host's name)", false},
       {"--swarm", NULL, "SWARM", "the swarm to belong to (default: a new one)", false},
       PASSPHRASE_FLAG},
-     "make a key, a site file and an example job file; nothing is overwritten",
+     "make a key, a site file and an example job; overwrites nothing",
      verb_init,
      VERB_CHANGES},
     {"run",
@@ -55,7 +55,7 @@ static const struct verb verbs[] = {
      1,
      {{"--job", NULL, "JOB.yaml", "hold FILE against this job file; no site file, key or peer need exist", false},
       {"--labels", NULL, "FILE", "the IDX labels of FILE", false}},
-     "hold this site's data against the contract: units, classes, missing values, duplicates",
+     "this site's data against the contract: units, classes, duplicates",
      verb_data_check,
      VERB_SHOWS},
     {"data contract",
@@ -65,7 +65,7 @@ static const struct verb verbs[] = {
      {{"--label", NULL, "COLUMN", "the column to learn, by name or counted from 1 (default: the last)", false},
       {"--labels", NULL, "FILE", "the IDX labels of FILE", false},
       {"--task", NULL, "classify|regress", "a class or a number (default: guessed from the label)", false}},
-     "propose the contract of a job file from a data file, for people to agree on",
+     "propose a job's contract from a data file, for people to agree on",
      verb_data_contract,
      VERB_SHOWS},
     {"eval",
@@ -73,7 +73,7 @@ static const struct verb verbs[] = {
      0,
      0,
      {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false},
-      {"--model", NULL, "latest|serving|ROUND[+SUB]", "which model (default: latest)", false},
+      {"--model", NULL, "ROUND|latest|serving", "which model (default: latest)", false},
       JOB_FLAG},
      "evaluate a kept model; needs no running agent",
      verb_eval,
@@ -85,7 +85,7 @@ static const struct verb verbs[] = {
      {{"--set", NULL, "local|global", "which samples (default: local, the test split)", false},
       {"--by", NULL, "CLASS,…", "rows of these classes only", false},
       JOB_FLAG},
-     "does the swarm help this site? Its model beside one trained alone; exit code 0: it helps, 1: no evidence",
+     "does the swarm help this site? Exit code 0: yes, 1: no evidence",
      verb_compare,
      VERB_SHOWS},
     {"demo",
@@ -115,7 +115,7 @@ static const struct verb verbs[] = {
      {{"--follow", "-f", NULL, "wait for more; ends when the agent is away for 5 seconds", false},
       {"--after", NULL, "ID", "those after that one: how to go on", false},
       {"--last", "-n", "N", "the last so many (default: 20)", false}},
-     "what happened: peers come and go, disk, roll-backs; JSON is one object a line",
+     "what happened: peers come and go, disk, roll-backs",
      verb_events,
      VERB_SHOWS},
     {"rounds list",
@@ -147,16 +147,16 @@ static const struct verb verbs[] = {
      0,
      0,
      {JOB_FLAG},
-     "the models that are kept, which one is served and which one trains on",
+     "the models that are kept; which is served, which trains on",
      verb_models_list,
      VERB_SHOWS},
-    {"models show", "ROUND[+SUB]|serving", 1, 1, {JOB_FLAG}, "one of them", verb_models_show, VERB_SHOWS},
+    {"models show", "ROUND|latest|serving", 1, 1, {JOB_FLAG}, "one kept model", verb_models_show, VERB_SHOWS},
     {"models diff",
      "A B",
      2,
      2,
      {{"--set", NULL, "local|validation|global", "which samples (default: local, the test split)", false}, JOB_FLAG},
-     "two of them: accuracy per class, predictions that flip, distance per tensor",
+     "two kept models: accuracy by class, flips, distance by tensor",
      verb_models_diff,
      VERB_SHOWS},
     {"models pin",
@@ -176,7 +176,7 @@ static const struct verb verbs[] = {
      verb_models_unpin,
      VERB_CHANGES},
     {"models serve",
-     "ROUND[+SUB]|best|latest",
+     "ROUND|best|latest",
      1,
      1,
      {JOB_FLAG},
@@ -198,7 +198,7 @@ static const struct verb verbs[] = {
      0,
      0,
      {{0}},
-     "the jobs: state, peers that accepted and are ready, which one serves",
+     "the jobs: state, peers that accepted and are ready, who serves",
      verb_job_status,
      VERB_SHOWS},
     {"job show",
@@ -214,7 +214,8 @@ static const struct verb verbs[] = {
      0,
      1,
      {{"--from", NULL, "PEER", "the peer to fetch it from", false},
-      {"--out", NULL, "FILE", "where to write it (default: NAME.job.yaml beside the site file)", false}},
+      {"--out", NULL, "FILE",
+       "where to write it (default: NAME.job.yaml beside the site file, NAME-2.job.yaml for version 2)", false}},
      "fetch a job file from a peer; works before the first run",
      verb_job_pull,
      VERB_CHANGES},
@@ -259,7 +260,7 @@ static const struct verb verbs[] = {
      0,
      0,
      {{0}},
-     "judge the configuration and the key file; forecast memory and bytes",
+     "judge configuration and key file; forecast memory and bytes",
      verb_config_check,
      VERB_SHOWS},
     {"config show", "", 0, 0, {{0}}, "every value in effect and where it comes from", verb_config_show, VERB_SHOWS},
@@ -268,7 +269,7 @@ static const struct verb verbs[] = {
      0,
      1,
      {{0}},
-     "every key, or those with PATTERN in name or sentence: type, default, bounds, who must agree",
+     "every key, or those with PATTERN in name or sentence, explained",
      verb_config_keys,
      VERB_SHOWS},
     {"help", "[all|VERB]", 0, 2, {{0}}, "this list, everything, or one verb", verb_help, VERB_NARRATES},
@@ -279,10 +280,10 @@ enum { N_VERBS = sizeof verbs / sizeof *verbs };
 /* ---- help and version --------------------------------------------------------------------------------------------- */
 
 static const char *const exit_words =
-    "\nEvery verb also takes -C FILE (the site file; default $STARLING_CONFIG, ./site.yaml, /etc/starling/site.yaml)\n"
-    "and --format table|json|tsv.\n"
-    "Exit codes: 0 done, 1 failed, 2 no agent reachable or not allowed, 3 time-out, 4 arguments or configuration,\n"
-    "5 internal.\n";
+    "\nEvery verb also takes --format table|json|tsv and -C FILE, the site file (default: $STARLING_CONFIG,\n"
+    "./site.yaml, /etc/starling/site.yaml). A ROUND is 418, or 418+2 for two local rounds after it.\n"
+    "Exit codes: 0 done, 1 failed, 2 no agent reachable or not allowed, 3 time-out,\n"
+    "4 arguments, configuration or data, 5 internal.\n";
 
 /* The flag of every verb that changes something. */
 static const struct flag check_flag = {"--check", NULL, NULL, "say what would change, and change nothing", false};

@@ -118,6 +118,18 @@ int verb_rounds_list(struct call *call) {
 
 /* ---- show --------------------------------------------------------------------------------------------------------- */
 
+/* Keys are long, and names may change: "mec-03: GHW8-…" under the table. */
+static void print_keys(const json_t *peers, FILE *out) {
+  const json_t *peer;
+  size_t i;
+  if (json_array_size(peers) > 0)
+    fputc('\n', out);
+  json_array_foreach(peers, i, peer) {
+    value_print(json_object_get(peer, "name"), FORM_TEXT, out);
+    fprintf(out, ": %s\n", json_string_value(json_object_get(peer, "key")));
+  }
+}
+
 static void view_show(const struct call *call, const json_t *data, FILE *out) {
   static const struct column columns[] = {{"PEER", "name", FORM_TEXT},
                                           {"REASON", "reason", FORM_TEXT},
@@ -141,6 +153,8 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
   }
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "peers"), call->format == FORMAT_TSV,
               out);
+  if (call->format == FORMAT_TABLE)
+    print_keys(json_object_get(data, "peers"), out);
 }
 
 static void add_written(json_t *data, const struct config *c, const struct site_job_config *job) {
