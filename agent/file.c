@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
   const char *slash = strrchr(path, '/');
   if (slash)
@@ -25,18 +27,11 @@ enum err path_join(const char *folder, const char *path, char out_path[MAX_PATH_
 
 static enum err read_all(int fd, size_t max_bytes, char *bytes, size_t *out_n_bytes) {
   size_t n = 0;
-  for (;;) {
-    ssize_t got = read(fd, bytes + n, max_bytes + 1 - n);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return err_from_errno(errno);
-    if (got == 0)
-      break;
-    n += (size_t)got;
-    if (n > max_bytes)
-      return ERR_LIMIT;
-  }
+  enum err e = fd_read_full(fd, bytes, max_bytes + 1, &n);
+  if (e != ERR_OK)
+    return e;
+  if (n > max_bytes)
+    return ERR_LIMIT;
   bytes[n] = '\0';
   *out_n_bytes = n;
   return ERR_OK;
@@ -76,17 +71,9 @@ static enum err folder_sync(const char *path) {
   return e;
 }
 
-static enum err write_all(int fd, const char *text) {
-  for (size_t left = strlen(text); left > 0;) {
-    ssize_t put = write(fd, text, left);
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put < 0)
-      return err_from_errno(errno);
-    text += put;
-    left -= (size_t)put;
-  }
-  return fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);
+static enum err write_durably(int fd, const char *text) {
+  enum err e = fd_write_all(fd, text, strlen(text));
+  return e != ERR_OK || fsync(fd) == 0 ? e : err_from_errno(errno);
 }
 
 enum err file_create(const char *path, unsigned mode, const char *text) {
@@ -96,7 +83,7 @@ enum err file_create(const char *path, unsigned mode, const char *text) {
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
   if (fd < 0)
     return err_from_errno(errno);
-  enum err e = fchmod(fd, (mode_t)mode) == 0 ? write_all(fd, text) : err_from_errno(errno);
+  enum err e = fchmod(fd, (mode_t)mode) == 0 ? write_durably(fd, text) : err_from_errno(errno);
   if (close(fd) != 0 && !e)
     e = err_from_errno(errno);
   if (!e && link(temporary, path) != 0)

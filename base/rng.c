@@ -7,11 +7,20 @@ static uint64_t rotate_left(uint64_t v, int n) {
   return v << n | v >> (64 - n);
 }
 
+static const uint64_t golden_gamma = 0x9e3779b97f4a7c15u;
+
+uint64_t rng_mix(uint64_t h) {
+  h += golden_gamma;
+  h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+  h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+  return h ^ h >> 31;
+}
+
+/* The next number of splitmix64, whose state moves by the golden gamma. */
 static uint64_t splitmix64(uint64_t *state) {
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
+  uint64_t result = rng_mix(*state);
+  *state += golden_gamma;
+  return result;
 }
 
 void rng_init(struct rng *r, uint64_t seed) {

@@ -19,6 +19,9 @@ void rng_init_digest(struct rng *r, const struct digest *seed);
 
 uint64_t rng_u64(struct rng *r);
 
+/* One step of splitmix64 (Steele, Lea, Flood 2014): a bijection in which each bit of h changes about half of the result's. */
+uint64_t rng_mix(uint64_t h);
+
 /* Uniform in 0 … bound − 1 without bias (by rejection); bound ≥ 1. */
 uint64_t rng_below(struct rng *r, uint64_t bound);
 

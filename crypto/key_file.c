@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/fd.h"
 #include "base/must.h"
 #include "crypto/key_text.h"
 
@@ -210,12 +211,9 @@ static enum err text_load(struct key_scratch *k, const char *path, const char *c
   e = key_file_judge(fd, resolved, credentials_dir, out_why);
   if (e != ERR_OK)
     goto out;
-  for (ssize_t got = 1; got != 0 && n < sizeof k->text; n += (size_t)got) {
-    got = read(fd, k->text + n, sizeof k->text - n);
-    if (got < 0) {
-      e = refuse_errno(out_why, errno, "it cannot be read");
-      goto out;
-    }
+  if (fd_read_full(fd, k->text, sizeof k->text, &n) != ERR_OK) {
+    e = refuse_errno(out_why, errno, "it cannot be read");
+    goto out;
   }
   if (n == sizeof k->text) { /* it grew since it was judged */
     e = refuse(out_why, ERR_LIMIT, "it is larger than a key file can be (%d bytes)", MAX_KEY_FILE_BYTES);
@@ -275,24 +273,13 @@ static size_t text_write(struct key_scratch *k, const struct identity *id) {
   return (size_t)n;
 }
 
-static int write_all(int fd, const char *bytes, size_t n) {
-  while (n > 0) {
-    ssize_t put = write(fd, bytes, n);
-    if (put < 0)
-      return -1;
-    bytes += put;
-    n -= (size_t)put;
-  }
-  return 0;
-}
-
 /* A new file beside `path`, its contents durable. */
 static enum err temporary_write(const char *temporary, const char *text, size_t n, char *out_why) {
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return refuse_errno(out_why, errno, "no file can be made in its directory");
   enum err e = ERR_OK;
-  if (write_all(fd, text, n) != 0 || fsync(fd) != 0)
+  if (fd_write_all(fd, text, n) != ERR_OK || fsync(fd) != 0)
     e = refuse_errno(out_why, errno, "it cannot be written");
   close(fd);
   if (e != ERR_OK)

@@ -2,11 +2,11 @@
 
 #include <csv.h>
 #include <ctype.h>
-#include <errno.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 
 enum { READ_BYTES = 16 * 1024 };
@@ -118,28 +118,12 @@ static enum err feed_lines(struct run *r, const char *bytes, size_t n) {
   return e;
 }
 
-static enum err read_full(int fd, char *out, size_t capacity, size_t *out_n) {
-  size_t n = 0;
-  while (n < capacity) {
-    ssize_t got = read(fd, out + n, capacity - n);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return err_from_errno(errno);
-    if (got == 0)
-      break;
-    n += (size_t)got;
-  }
-  *out_n = n;
-  return ERR_OK;
-}
-
 static enum err feed_file(struct run *r, int fd) {
   char buffer[READ_BYTES];
   static const char mark[] = "\xef\xbb\xbf";
   for (bool first = true;; first = false) {
     size_t n = 0, skip = 0;
-    enum err e = read_full(fd, buffer, READ_BYTES, &n);
+    enum err e = fd_read_full(fd, buffer, READ_BYTES, &n);
     if (e != ERR_OK)
       return data_fault(csv_at(r->s, 0), e, "reading failed: %s", err_sentence(e));
     if (first && n >= 3 && memcmp(buffer, mark, 3) == 0)

@@ -53,18 +53,11 @@ void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay) {
   cblas_saxpy((blasint)n, (float)-rate, m, 1, x, 1);
 }
 
-static uint64_t mix(uint64_t h) {
-  h += 0x9e3779b97f4a7c15u;
-  h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
-  h = (h ^ h >> 27) * 0x94d049bb133111ebu;
-  return h ^ h >> 31;
-}
-
 void sgd_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
                 uint32_t sub) {
   const uint64_t values[] = {stream, train_seed, part, round, sub};
   uint64_t h = 0;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-    h = mix(h + values[i]);
+    h = rng_mix(h + values[i]);
   rng_init(out_rng, h);
 }

@@ -39,9 +39,8 @@ void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay);
 /* What a stream of random numbers is for. The values are part of the promise that a round can be repeated. */
 enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2 };
 
-/* The generator of one stream of one round: seeded by a chain of 64-bit mixers (splitmix64's finaliser, Steele et al.
- * 2014), h ← mix(h + v) over v = stream, train_seed, part, round, sub with h = 0 before, so each of the five changes all
- * bits. */
+/* The generator of one stream of one round: seeded by h ← rng_mix(h + v) over v = stream, train_seed, part, round, sub
+ * with h = 0 before, so each of the five changes all bits. */
 void sgd_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
                 uint32_t sub);
 

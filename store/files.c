@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 enum { NAME_CHARS = 2 * DIGEST_BYTES, READ_BYTES = 64 * 1024, MAX_OPEN_TRIES = 500, OPEN_RETRY_NS = 10 * 1000 * 1000 };
 
 static const char folder_name[] = "files";
@@ -81,24 +83,11 @@ void files_close(struct files *f) {
   f->dir_fd = -1;
 }
 
-static enum err write_all(int fd, const uint8_t *bytes, size_t n_bytes) {
-  while (n_bytes > 0) {
-    ssize_t n = write(fd, bytes, n_bytes);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return files_errno(errno);
-    bytes += n;
-    n_bytes -= (size_t)n;
-  }
-  return ERR_OK;
-}
-
 static enum err temporary_write(struct files *f, const uint8_t *bytes, size_t n_bytes) {
   int fd = patient_open(f->dir_fd, temporary_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
-  enum err e = write_all(fd, bytes, n_bytes);
+  enum err e = fd_write_all(fd, bytes, n_bytes) == ERR_OK ? ERR_OK : files_errno(errno);
   if (e == ERR_OK && fsync(fd) != 0)
     e = ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
   close(fd);
@@ -138,30 +127,13 @@ enum err files_get(const struct files *f, const struct digest *name, int *out_fd
   return ERR_OK;
 }
 
-/* Reads until n bytes are there or the file ends. */
-static enum err read_some(int fd, uint8_t *bytes, size_t n_bytes, size_t *out_n) {
-  size_t done = 0;
-  while (done < n_bytes) {
-    ssize_t n = read(fd, bytes + done, n_bytes - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return files_errno(errno);
-    if (n == 0)
-      break;
-    done += (size_t)n;
-  }
-  *out_n = done;
-  return ERR_OK;
-}
-
 static enum err load_open_file(const struct files *f, int fd, size_t n_bytes, const struct digest *name,
                                uint8_t **out_bytes) {
   size_t n_read = 0;
   uint8_t *bytes = malloc(n_bytes > 0 ? n_bytes : 1);
   if (bytes == NULL)
     return ERR_NO_MEMORY;
-  enum err e = read_some(fd, bytes, n_bytes, &n_read);
+  enum err e = fd_read_full(fd, bytes, n_bytes, &n_read);
   if (e == ERR_OK) {
     struct digest actual = digest_of(f->digest, bytes, n_read);
     if (!digest_equal(&actual, name))
@@ -195,7 +167,7 @@ static enum err digest_open_file(const struct files *f, int fd, struct digest *o
   size_t n = 0;
   f->digest->init(&state);
   do {
-    enum err e = read_some(fd, bytes, sizeof bytes, &n);
+    enum err e = fd_read_full(fd, bytes, sizeof bytes, &n);
     if (e != ERR_OK)
       return e;
     f->digest->add(&state, bytes, n);

@@ -45,10 +45,8 @@ static enum err publication_follows(struct store *s, uint64_t job, const struct 
   enum err e = room_last_committed(s, job, &committed);
   if (e != ERR_OK)
     return e;
-  struct query q = query_begin(&s->database, SQL_LAST_PUBLISHED);
-  bind_u64(&q, job);
-  uint64_t sequence = query_next(&q) ? column_u64(&q) : 0;
-  if ((e = query_end(&q)) != ERR_OK)
+  uint64_t sequence = 0;
+  if ((e = room_last_published(s, job, &sequence)) != ERR_OK)
     return e;
   return label_compare(p->label, committed) > 0 && p->sequence > sequence ? ERR_OK : ERR_RANGE;
 }

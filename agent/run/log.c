@@ -15,6 +15,7 @@
 #include "agent/clock.h"
 #include "agent/run/log_limit.h"
 #include "agent/text.h"
+#include "base/fd.h"
 
 enum { TIME_BYTES = 32 };
 
@@ -169,14 +170,10 @@ static bool may_write(const char *event, const char *peer, uint32_t *out_n_left_
 
 /* One write a line, so that lines of two threads do not mix. Where stderr is gone there is nobody to tell. */
 static void write_line(char *text) {
-  size_t n = strlen(text), at = 0;
-  text[n++] = '\n'; /* in place of the NUL */
-  while (at < n) {
-    ssize_t written = write(STDERR_FILENO, text + at, n - at);
-    if (written < 0 && errno != EINTR)
-      return;
-    at += written > 0 ? (size_t)written : 0;
-  }
+  size_t n = strlen(text);
+  text[n] = '\n'; /* in place of the NUL */
+  enum err unheard = fd_write_all(STDERR_FILENO, text, n + 1);
+  (void)unheard;
 }
 
 void log_set(enum log_level level, enum log_format format) {
