@@ -9,9 +9,9 @@ void allowance_init(struct allowance *a, uint64_t now_ms) {
   *a = (struct allowance){.tokens = full, .filled_ms = now_ms, .empty_since_ms = UINT64_MAX};
 }
 
-uint64_t allowance_cost(uint8_t type, size_t n_plain) {
+uint64_t allowance_cost(uint8_t type, size_t n_frame) {
   uint64_t work = type == MESSAGE_ASK ? ASK_UNITS : type == MESSAGE_MANIFEST ? MANIFEST_UNITS : 0;
-  return 1 + work + n_plain / UNIT_BYTES;
+  return 1 + work + n_frame / UNIT_BYTES;
 }
 
 static void add(struct allowance *a, uint64_t tokens) {

@@ -1,7 +1,7 @@
 /* What a peer may make us do: a bucket of units that fills with time and is emptied by its frames. A frame costs one unit
  * and one more for each 512 bytes, an ASK 8 and a MANIFEST 16 more (a signature is checked); chunks that were asked for
- * cost nothing. An honest peer with thousand rounds a second stays below it. Emptying the bucket is no crime, who keeps
- * it empty for a quarter of a second floods. Pure; the loop thread. */
+ * cost nothing. An honest peer with thousand rounds a second stays below it. Emptying the bucket is no crime; who empties
+ * it again and again for ALLOWANCE_PATIENCE_MS, before it was half full once, floods. Pure; the loop thread. */
 #ifndef GOSSIP_ALLOWANCE_H
 #define GOSSIP_ALLOWANCE_H
 
@@ -19,8 +19,8 @@ struct allowance {
 
 void allowance_init(struct allowance *a, uint64_t now_ms);
 
-/* Units of a frame by its type and the length of its plaintext. */
-uint64_t allowance_cost(uint8_t type, size_t n_plain);
+/* Units of a frame by its type and its length. */
+uint64_t allowance_cost(uint8_t type, size_t n_frame);
 
 /* Takes what is there; false: the peer floods. */
 bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms);

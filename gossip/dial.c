@@ -82,6 +82,7 @@ void dial_say_no_answer(struct gossip *g, struct peer *p) {
 
 static void on_connected(struct gossip *g, struct peer *p) {
   p->is_connected = true;
+  p->n_strange = 0;
   timer_set(g, p, TIMER_DIAL_PATIENCE, DIAL_PATIENCE_MS);
   timer_set(g, p, TIMER_NO_ANSWER, NO_ANSWER_MS);
   handshake_start(g, p);
@@ -108,4 +109,12 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
     return;
   explain_failure(g, p, event);
   dial_later(g, p);
+}
+
+bool dial_take_frame(struct gossip *g, struct peer *p) {
+  if (!p->is_connected || ++p->n_strange <= MAX_GATE_FRAMES)
+    return true;
+  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", p->config.address);
+  dial_stop(g, p);
+  return false;
 }

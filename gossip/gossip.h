@@ -242,16 +242,13 @@ void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wi
 /* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */
 void gossip_count(struct gossip *g, size_t peer, enum err reason);
 
-/* Closes the peer's session and connection; the supervisor may dial again. */
-void gossip_kick(struct gossip *g, size_t peer, enum err reason);
-
 /* The store's epoch was raised (rolled-back store): used from the next handshake on; sessions are renewed. */
 void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
 
 /* ---- jobs that come and go ------------------------------------------------------------------------------------------ */
 
-/* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. Its texts are borrowed
- * for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS. */
+/* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. Its texts are
+ * borrowed for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS. */
 MUST_USE enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, uint64_t payload_bound,
                                  size_t *out_index);
 

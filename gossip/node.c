@@ -93,6 +93,14 @@ static void say_bye(struct gossip *g, struct peer *p, enum err reason) {
   send_flush(g, p);
 }
 
+void peer_kick(struct gossip *g, struct peer *p, enum err reason) {
+  say_bye(g, p, reason);
+  if (!p->slots[SLOT_LIVE].session)
+    return;
+  peer_explain(g, p, ERR_NO_SESSION, "we ended the session: %s", err_sentence(reason));
+  session_end(g, p, reason);
+}
+
 /* It sends more than a peer may. */
 static void ban(struct gossip *g, struct peer *p) {
   say_bye(g, p, ERR_BACKLOG);
@@ -112,6 +120,8 @@ static void on_frame(void *context, uint64_t conn, const char *address, uint8_t 
     ban(g, payer);
     return;
   }
+  if (!payer && !conn_is_accepted(conn) && !dial_take_frame(g, &g->peers[conn]))
+    return;
   if (e != ERR_OK) {
     frame_blame(g, conn, address, e);
     return;
@@ -421,20 +431,10 @@ void gossip_count(struct gossip *g, size_t peer, enum err reason) {
   peer_count(&g->peers[peer], reason);
 }
 
-void gossip_kick(struct gossip *g, size_t peer, enum err reason) {
-  MUST(peer < g->n_peers);
-  struct peer *p = &g->peers[peer];
-  say_bye(g, p, reason);
-  if (!p->slots[SLOT_LIVE].session)
-    return;
-  peer_explain(g, p, ERR_NO_SESSION, "we ended the session: %s", err_sentence(reason));
-  session_end(g, p, reason);
-}
-
 void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch) {
   g->config.boot_epoch = boot_epoch;
   for (size_t i = 0; i < g->n_peers; i++)
-    gossip_kick(g, i, ERR_STOPPED);
+    peer_kick(g, &g->peers[i], ERR_STOPPED);
 }
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------- */

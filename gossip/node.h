@@ -13,6 +13,7 @@
 #include "crypto/session.h"
 #include "gossip/allowance.h"
 #include "gossip/fetch.h"
+#include "gossip/gate.h"
 #include "gossip/handshake.h"
 #include "gossip/link.h"
 #include "gossip/notes.h"
@@ -99,6 +100,7 @@ struct peer {
   uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
   unsigned n_dials;    /* since then */
   bool is_connected;   /* the connection that we dialled stands */
+  unsigned n_strange;  /* frames that came by it without a session */
   struct noise *noise; /* our handshake in flight */
   uint32_t noise_index;
   uint64_t noise_ms;
@@ -182,6 +184,9 @@ void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const ch
 void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Ends the peer's session and connection with a BYE; the supervisor may dial again. */
+void peer_kick(struct gossip *g, struct peer *p, enum err reason);
+
 /* ---- dial.c ---------------------------------------------------------------------------------------------------------- */
 
 void dial_now(struct gossip *g, struct peer *p);           /* TIMER_DIAL */
@@ -193,6 +198,9 @@ void dial_stop(struct gossip *g, struct peer *p);
 void dial_later(struct gossip *g, struct peer *p);
 
 void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event);
+
+/* A frame has come by the dialled connection, which has no session; false: one too many, the connection is ended. */
+bool dial_take_frame(struct gossip *g, struct peer *p);
 
 /* ---- sessions.c ------------------------------------------------------------------------------------------------------ */
 

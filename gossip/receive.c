@@ -34,17 +34,26 @@ static bool has_difference(enum err reason) {
   return reason == ERR_SCHEMA || reason == ERR_CONTRACT;
 }
 
-/* The peer takes part when one job is equal; else the first one says why not. */
+/* The first job, which says why the peer takes no part; SIZE_MAX: it does, by one that is equal, or there is none to take
+ * part in: who runs none comes for job files. */
+static size_t job_that_refuses(const struct gossip *g, const struct peer *p) {
+  size_t first = SIZE_MAX;
+  for (size_t i = 0; i < g->config.n_jobs; i++) {
+    if (g->is_ended[i])
+      continue;
+    if (p->job_reasons[i] == ERR_OK)
+      return SIZE_MAX;
+    first = first == SIZE_MAX ? i : first;
+  }
+  return first;
+}
+
 static void explain_jobs(struct gossip *g, struct peer *p) {
-  for (size_t i = 0; i < g->config.n_jobs; i++)
-    if (p->job_reasons[i] == ERR_OK) {
-      peer_explain(g, p, ERR_OK, "%s", "");
-      return;
-    }
-  enum err reason = g->config.n_jobs > 0 ? p->job_reasons[0] : ERR_OK; /* who runs none comes for job files */
+  size_t job = job_that_refuses(g, p);
+  enum err reason = job == SIZE_MAX ? ERR_OK : p->job_reasons[job];
   if (!has_difference(reason))
     peer_explain(g, p, reason, "%s", reason == ERR_OK ? "" : err_sentence(reason));
-  else if (reason != p->info.reason || !p->is_difference_known[0])
+  else if (reason != p->info.reason || !p->is_difference_known[job])
     peer_set_reason(g, p, reason, err_sentence(reason)); /* SCHEMA says more, and is noted */
 }
 
@@ -71,6 +80,7 @@ static void name_jobs(struct peer *p, const struct message_hello *hello) {
  * a job that both run says HELLO in return, for the other side lacks the same. */
 static void on_hello(struct gossip *g, struct peer *p, const struct message *m) {
   enum err before[MAX_JOBS_IN_HELLO] = {ERR_OK};
+  size_t n_jobs = g->config.n_jobs; /* the agent may add more when it is told */
   bool is_first = !p->is_greeted, is_news = false;
   if (p->n_hellos == MAX_HELLOS) {
     peer_count(p, ERR_MESSAGE);
@@ -78,7 +88,7 @@ static void on_hello(struct gossip *g, struct peer *p, const struct message *m) 
   }
   p->n_hellos++;
   name_jobs(p, &m->hello);
-  for (size_t i = 0; i < g->config.n_jobs; i++) {
+  for (size_t i = 0; i < n_jobs; i++) {
     before[i] = is_first ? ERR_JOB : p->job_reasons[i];
     p->job_reasons[i] = job_judge(g, i, hello_find(&m->hello, &g->jobs[i].job));
     if (before[i] != p->job_reasons[i])
@@ -88,11 +98,11 @@ static void on_hello(struct gossip *g, struct peer *p, const struct message *m) 
   explain_jobs(g, p);
   if (is_first)
     session_greeted(g, p);
-  for (size_t i = 0; i < g->config.n_jobs && p->info.has_session; i++)
+  else if (is_news)
+    send_hello_again(g, p); /* before what the agent says of the job, which would be dropped */
+  for (size_t i = 0; i < n_jobs && p->info.has_session; i++)
     if (!g->is_ended[i] && (is_first || before[i] != p->job_reasons[i]))
       on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].job));
-  if (!is_first && is_news && p->info.has_session)
-    send_hello_again(g, p);
 }
 
 static void on_schema(struct gossip *g, struct peer *p, const struct message *m) {
@@ -111,7 +121,12 @@ static void on_schema(struct gossip *g, struct peer *p, const struct message *m)
       text_whole_lines(is_schema ? ours->schema_text : ours->contract_text, MAX_SCHEMA_TEXT_BYTES),
       (struct text){is_schema ? theirs->schema : theirs->contract, is_schema ? theirs->n_schema : theirs->n_contract},
       words);
-  peer_explain(g, p, reason, "%s", is_found ? words : "the hashes differ, the first 16 KiB of the texts do not");
+  if (!is_found)
+    snprintf(words, sizeof words, "the hashes differ, the first 16 KiB of the texts do not");
+  if (job_that_refuses(g, p) == SIZE_MAX) /* it takes part in another one */
+    notes_put(&g->notes, node_now(g), peer_index(g, p), reason, words);
+  else
+    peer_explain(g, p, reason, "%s", words);
   g->events.on_refused_job(g->events.context, peer_index(g, p), job, reason);
 }
 
@@ -208,7 +223,7 @@ static void on_chunk(struct gossip *g, struct peer *p, const struct message *m) 
   uint64_t before = p->fetches.received_bytes;
   enum err e = m->chunk.n_siblings == 0 ? fetch_chunk(&p->fetches, &m->chunk, node_now(g), &complete) : ERR_MESSAGE;
   if (p->fetches.received_bytes > before)
-    allowance_return(&p->allowance, allowance_cost(MESSAGE_CHUNK, CHUNK_HEAD_BYTES + m->chunk.n_data));
+    allowance_return(&p->allowance, allowance_cost(MESSAGE_CHUNK, frame_bytes(CHUNK_HEAD_BYTES + m->chunk.n_data)));
   if (e != ERR_OK)
     peer_count(p, e);
   if (!complete)

@@ -37,7 +37,7 @@ void send_hello_again(struct gossip *g, struct peer *p) {
   if (p->n_own_hellos < MAX_HELLOS)
     send_hello(g, p);
   else
-    gossip_kick(g, peer_index(g, p), ERR_STOPPED);
+    peer_kick(g, p, ERR_STOPPED);
 }
 
 void send_schema(struct gossip *g, struct peer *p, size_t job) {

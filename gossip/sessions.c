@@ -490,6 +490,11 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
     return NULL;
   }
   if (s == &p->slots[SLOT_PENDING] || s == &p->slots[SLOT_PENDING_2]) {
+    if (peer_is_banned(g, p)) { /* begun before the ban */
+      peer_count(p, ERR_BACKLOG);
+      slot_clear(s);
+      return NULL;
+    }
     fetches_add_rtt(&p->fetches, node_now(g) - s->begun_ms);
     if (!session_adopt(g, p, s))
       return NULL;

@@ -57,6 +57,8 @@ static size_t turn_bits(struct agent *to, uint64_t conn, uint8_t *frame, size_t 
   for (size_t bit = 0; bit < 8 * n; bit += bit < BODY_BIT ? 1 : step) {
     if (forgive)
       forgive->n_bad_seals = 0; /* the fourth would end the session */
+    if (!conn_is_accepted(conn))
+      to->node->peers[conn].n_strange = 0; /* the 513th would end the connection */
     turn_bit(to, conn, frame, n, bit, reason_of);
     n_turned++;
   }

@@ -178,7 +178,7 @@ START_TEST(no_key_that_is_over_is_in_memory) {
   ck_assert_uint_eq(heard_by(b, a)->n_payload, 5);
   ck_assert_uint_ge(w->n_by_type[MESSAGE_HANDSHAKE_1], 5);
 
-  gossip_kick(b->node, 0, ERR_QUARANTINED); /* an end and a new beginning */
+  peer_kick(b->node, &b->node->peers[0], ERR_QUARANTINED); /* an end and a new beginning */
   world_run(w, 20000);
   ck_assert(info_of(a, b).has_session);
   ck_assert_uint_gt(check_memory(w), 0);

@@ -46,6 +46,36 @@ START_TEST(a_job_that_comes_later_is_common_once_both_run_it) {
 }
 END_TEST
 
+/* Whoever answers a HELLO with one of its own says that before anything else about the job. */
+START_TEST(what_is_said_at_once_of_a_job_that_comes_later_is_heard) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct gossip_job_config job = another_job(a);
+  a->pools = b->pools = true;
+  add_job(a, &job);
+  world_run(w, 100);
+  add_job(b, &job);
+  world_run(w, 100);
+  ck_assert_uint_eq(heard_by(a, b)->n_pool, 1);
+  ck_assert_uint_eq(heard_by(b, a)->n_pool, 1);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(a_job_that_has_ended_is_not_why_a_peer_takes_no_part) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct gossip_job_config job = another_job(a);
+  gossip_end_job(a->node, 0);
+  add_job(a, &job);
+  job.contract = digest_filled(77);
+  add_job(b, &job);
+  world_run(w, 100);
+  ck_assert_int_eq(info_of(a, b).reason, ERR_CONTRACT);
+  world_free(w);
+}
+END_TEST
+
 START_TEST(a_job_that_differs_is_refused_when_it_comes) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
@@ -57,6 +87,19 @@ START_TEST(a_job_that_differs_is_refused_when_it_comes) {
   ck_assert_int_eq(heard_by(a, b)->refused_job, ERR_CONTRACT);
   ck_assert_int_eq(heard_by(b, a)->refused_job, ERR_CONTRACT);
   ck_assert_int_eq(info_of(a, b).reason, ERR_OK); /* the first one is equal */
+  world_run(w, NOTE_EVERY_MS);
+  job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"bent\"\n";
+  job.job = digest_filled(10);
+  add_job(b, &job);
+  job.contract = digest_filled(78);
+  job.contract_text = a->job.contract_text;
+  add_job(a, &job);
+  world_run(w, 100);
+  ck_assert_int_eq(info_of(a, b).reason, ERR_OK);
+  struct gossip_note note = {0};
+  while (strstr(note.text, "bent") == NULL)
+    ck_assert(gossip_note_take(a->node, &note));
+  ck_assert_int_eq(note.reason, ERR_CONTRACT);
   world_free(w);
 }
 END_TEST
@@ -254,8 +297,9 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("jobs", a_job_that_comes_later_is_common_once_both_run_it,
-                   a_job_that_differs_is_refused_when_it_comes, a_job_that_ends_is_told_and_stays_ended,
-                   who_changes_its_jobs_too_often_gets_a_new_session, jobs_are_bounded,
-                   a_job_file_is_asked_for_and_sent, who_runs_no_job_gets_job_files_too,
+                   what_is_said_at_once_of_a_job_that_comes_later_is_heard,
+                   a_job_that_has_ended_is_not_why_a_peer_takes_no_part, a_job_that_differs_is_refused_when_it_comes,
+                   a_job_that_ends_is_told_and_stays_ended, who_changes_its_jobs_too_often_gets_a_new_session,
+                   jobs_are_bounded, a_job_file_is_asked_for_and_sent, who_runs_no_job_gets_job_files_too,
                    a_job_file_that_nobody_here_stands_for_is_refused, large_ones_wait_for_room);
 }

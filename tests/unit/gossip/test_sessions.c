@@ -741,10 +741,78 @@ START_TEST(who_floods_has_no_session_for_a_minute) {
 }
 END_TEST
 
+/* A handshake that was answered before the ban and is proven during it. */
+START_TEST(a_second_connection_does_not_outlast_the_ban) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct tape tape = {.type = MESSAGE_HANDSHAKE_2};
+  only_called_by(a, b);
+  world_start(w);
+  world_run(w, 1000);
+  assert_up(a, b);
+  struct offer offer = {.version_min = 1, .version_max = 1, .swarm = {7}, .session_index = 12345, .boot_epoch = 101};
+  struct noise *noise;
+  uint8_t frame[HANDSHAKE_1_BYTES];
+  ck_assert_int_eq(
+      handshake_1_write(identity_x25519(b->identity), identity_x25519(a->identity)->public_key, &offer, &noise, frame),
+      ERR_OK);
+  uint64_t foreign = wire_foreign(w, a);
+  tape_start(w, &tape);
+  transit_frame(w, a, foreign, frame, sizeof frame);
+  world_run(w, 20);
+  w->filter = NULL;
+  struct frame_head head;
+  struct answer answer;
+  ck_assert_int_eq(frame_head_read(tape.frame, tape.n, &head), ERR_OK);
+  ck_assert_int_eq(handshake_2_read(noise, &head, tape.frame, tape.n, &answer), ERR_OK);
+  flood(w, b, 1000);
+  ck_assert(!info_of(a, b).has_session);
+  ck_assert_ptr_nonnull(a->node->peers[0].slots[SLOT_PENDING].session);
+
+  struct session_keys keys;
+  struct session *session;
+  uint8_t beat[FRAME_HEAD_BYTES + 1 + FRAME_TAG_BYTES] = {[FRAME_HEAD_BYTES] = 1};
+  noise_split(noise, &keys);
+  const struct session_ends ends = {*identity_public(a->identity), 12345, answer.own.session_index, true};
+  ck_assert_int_eq(session_new(&keys, &ends, w->now_ms, &session), ERR_OK);
+  ck_assert_int_eq(session_seal(session, w->now_ms, MESSAGE_BEAT, beat, 1), ERR_OK);
+  transit_frame(w, a, foreign, beat, sizeof beat);
+  world_run(w, 20);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_LIVE].session);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PENDING].session);
+  session_free(session);
+  noise_free(noise);
+  world_free(w);
+}
+END_TEST
+
+START_TEST(what_floods_at_an_address_is_hung_up_on) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct identity *other = identity_numbered(77);
+  const uint8_t junk[64] = {1};
+  only_called_by(b, a);
+  a->peers[0].key = *identity_public(other);
+  world_start(w);
+  world_run(w, 50);
+  ck_assert(a->node->peers[0].is_connected);
+  for (int i = 0; i < MAX_GATE_FRAMES; i++)
+    transit_frame(w, a, 0, junk, sizeof junk);
+  world_run(w, 10);
+  ck_assert(a->node->peers[0].is_connected);
+  transit_frame(w, a, 0, junk, sizeof junk);
+  world_run(w, 10);
+  ck_assert(!a->node->peers[0].is_connected);
+  assert_reason(a, b, ERR_NO_ANSWER, "floods us and is not the peer");
+  identity_free(other);
+  world_free(w);
+}
+END_TEST
+
 START_TEST(who_is_kicked_learns_why_and_may_return) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  gossip_kick(b->node, 0, ERR_QUARANTINED);
+  peer_kick(b->node, &b->node->peers[0], ERR_QUARANTINED);
   ck_assert(!info_of(b, a).has_session);
   ck_assert_int_eq(heard_by(b, a)->down, ERR_QUARANTINED);
   world_run(w, 10);
@@ -800,6 +868,7 @@ int main(void) {
                    while_a_payload_comes_a_chunk_may_take_4_s_more, a_metered_site_sets_the_pace_for_both,
                    a_healed_black_hole_is_used_within_2_s, who_stood_still_hears_what_has_come_first,
                    a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_floods_has_no_session_for_a_minute,
+                   a_second_connection_does_not_outlast_the_ban, what_floods_at_an_address_is_hung_up_on,
                    who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
                    state_is_repeated_and_sent_at_a_change);
 }

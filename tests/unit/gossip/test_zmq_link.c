@@ -246,7 +246,7 @@ START_TEST(a_kick_ends_the_connection) {
   only_called_by(b, a);
   world_start(w);
   WORLD_UNTIL(w, have_met(w), SOON_MS);
-  gossip_kick(b->node, 0, ERR_QUARANTINED);
+  peer_kick(b->node, &b->node->peers[0], ERR_QUARANTINED);
   WORLD_UNTIL(w, heard_by(a, b)->n_down == 1, SOON_MS);
   ck_assert_int_eq(heard_by(a, b)->down, ERR_QUARANTINED);
   WORLD_UNTIL(w, heard_by(a, b)->n_up == 2, SOON_MS);

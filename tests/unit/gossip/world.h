@@ -54,6 +54,7 @@ struct agent {
   uint8_t published_bytes[MANIFEST_BYTES];
   enum err find, read; /* instead of an answer */
   bool fetches;        /* everything that is offered */
+  bool pools;          /* says POOL to whoever says HELLO for a job */
   enum err fetch_error;
 };
 
@@ -134,10 +135,13 @@ static inline void see_session(void *context, size_t peer, bool is_up, enum err 
 }
 
 static inline void see_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
-  (void)job;
+  static const uint8_t pair[POOL_PAIR_BYTES] = {0};
+  struct agent *a = context;
   struct heard *h = heard_of(context, peer);
   h->n_hello++;
   h->hello = *hello;
+  if (a->pools)
+    gossip_send_pool(a->node, peer, job, &(struct wire_pool){.count = 1, .n = 1, .bytes = pair});
 }
 
 static inline void see_refused_job(void *context, size_t peer, size_t job, enum err reason) {
