@@ -8,7 +8,7 @@
 #include "base/must.h"
 
 struct pool_peer {
-  bool is_live, has_stats, has_said; /* has_said: since its session began */
+  bool is_live, has_stats, has_said; /* has_said: since it is live */
   bool is_frozen;
   struct scale_stats stats;
   struct scale frozen;
@@ -151,10 +151,10 @@ enum err pool_on_words(struct pool *p, size_t peer, const struct wire_pool *word
   return e;
 }
 
-void pool_on_session(struct pool *p, size_t peer, bool is_up) {
+void pool_set_live(struct pool *p, size_t peer, bool is_live) {
   MUST(peer < p->n_peers);
   struct pool_peer *of = &p->peers[peer];
-  of->is_live = is_up;
+  of->is_live = is_live;
   of->has_said = of->is_frozen = false;
 }
 

@@ -3,7 +3,7 @@
  * Each agent measures its own training split, tells its peers count, mean and M2 (the sum of squared deviations), and closes
  * the pool when it has those of every configured peer: merged in the order of the public keys, so that all get the same
  * bits where all have the same peers. Closed numbers are frozen: they are kept with the model and told to peers. Who comes
- * without numbers to peers that have frozen ones takes those, when all peers with a session say the same. Peers whose
+ * without numbers to peers that have frozen ones takes those, when all peers that run the job now say the same. Peers whose
  * frozen numbers differ from ours, as they must where not every site has every other as a peer, learn another model: the
  * job is refused with them.
  *
@@ -30,9 +30,12 @@ MUST_USE enum err pool_set_own(struct pool *p, const struct scale_stats *own);
 MUST_USE enum err pool_set_frozen(struct pool *p, const struct scale *scale);
 
 /* A peer's words. ERR_MESSAGE: not as many pairs as ours, or a mean or deviation that no samples have;
- * ERR_ABSURD_SAMPLES: above MAX_SAMPLES; ERR_NON_FINITE. Nothing is kept then. What a peer that was live says is forgotten when its session ends, its statistics are not. */
+ * ERR_ABSURD_SAMPLES: above MAX_SAMPLES; ERR_NON_FINITE; ERR_NO_MEMORY. Nothing is kept then. */
 MUST_USE enum err pool_on_words(struct pool *p, size_t peer, const struct wire_pool *words);
-void pool_on_session(struct pool *p, size_t peer, bool is_up);
+
+/* Whether the peer runs the job in a session: since its HELLO, until it ends either. Frozen numbers are forgotten at each
+ * change, for it says them again; statistics are not. */
+void pool_set_live(struct pool *p, size_t peer, bool is_live);
 
 /* Closes the pool or takes the peers' numbers when that can be: true at the one call that freezes, *out_scale borrowed. */
 bool pool_close(struct pool *p, const struct scale **out_scale);

@@ -373,7 +373,6 @@ static void past_read(struct agent *a, struct agent_call *call, enum err e) {
     struct gossip_peer_info info;
     gossip_peer_info(a->gossip, i, &info);
     round_on_session(j->round, i, info.has_session, info.has_session ? ERR_OK : info.reason, clock_ms());
-    pooling_on_session(j, i, info.has_session);
   }
 }
 

@@ -236,8 +236,8 @@ void agent_take_notes(struct agent *a);
 /* pooling.c: pooled scaling of a job; nothing happens in other jobs. */
 MUST_USE enum err pooling_start(struct agent_job *j);
 void pooling_on_loaded(struct agent_job *j, const struct trainer_result *r);
-void pooling_on_session(struct agent_job *j, size_t peer, bool is_up);
 void pooling_on_hello(struct agent_job *j, size_t peer);
+void pooling_on_gone(struct agent_job *j, size_t peer); /* its session, or the job there */
 void pooling_on_words(struct agent_job *j, size_t peer, const struct wire_pool *words);
 
 /* Whether it waits for peers' statistics, and whose: "mec-03, mec-09". */

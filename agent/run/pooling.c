@@ -66,16 +66,18 @@ void pooling_on_loaded(struct agent_job *j, const struct trainer_result *r) {
   decide(j);
 }
 
-void pooling_on_session(struct agent_job *j, size_t peer, bool is_up) {
+void pooling_on_hello(struct agent_job *j, size_t peer) {
   if (!j->pool)
     return;
-  pool_on_session(j->pool, peer, is_up);
-  decide(j); /* who has gone is not waited for */
+  pool_set_live(j->pool, peer, true);
+  tell(j, peer);
 }
 
-void pooling_on_hello(struct agent_job *j, size_t peer) {
-  if (j->pool)
-    tell(j, peer);
+void pooling_on_gone(struct agent_job *j, size_t peer) {
+  if (!j->pool)
+    return;
+  pool_set_live(j->pool, peer, false);
+  decide(j); /* it is not waited for */
 }
 
 void pooling_on_words(struct agent_job *j, size_t peer, const struct wire_pool *words) {

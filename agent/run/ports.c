@@ -25,7 +25,8 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   for (size_t i = 0; i < a->n_jobs; i++)
     if (!a->jobs[i]->is_stopped) {
       round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
-      pooling_on_session(a->jobs[i], peer, is_up);
+      if (!is_up)
+        pooling_on_gone(a->jobs[i], peer);
     }
   book_on_session(a, peer, is_up);
   const char *name = is_up ? "peer-connected" : "peer-disconnected";
@@ -51,7 +52,9 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
-  round_on_refused_job(job_of(context, job)->round, peer, reason, clock_ms());
+  struct agent_job *j = job_of(context, job);
+  round_on_refused_job(j->round, peer, reason, clock_ms());
+  pooling_on_gone(j, peer);
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {

@@ -51,10 +51,10 @@ static void tell(struct swarm *s, size_t from, size_t to) {
   ck_assert_int_eq(pool_on_words(s->pools[to], peer_of(to, from), &words), ERR_OK);
 }
 
-static void sessions(struct swarm *s, bool is_up) {
+static void all_live(struct swarm *s) {
   for (size_t i = 0; i < SITES; i++)
     for (size_t k = 0; k + 1 < SITES; k++)
-      pool_on_session(s->pools[i], k, is_up);
+      pool_set_live(s->pools[i], k, true);
 }
 
 static struct scale closed(struct swarm *s, size_t at) {
@@ -77,7 +77,7 @@ START_TEST(all_sites_close_with_the_bits_of_the_union) {
   const struct scale *none;
   struct wire_pool words;
   swarm_init(&s);
-  sessions(&s, true);
+  all_live(&s);
   ck_assert(!pool_words(s.pools[0], &words));
   all_own(&s);
   for (size_t from = 0; from < SITES; from++)
@@ -117,12 +117,12 @@ START_TEST(a_late_site_takes_what_all_live_peers_say) {
   frozen.mean[1] = 7;
   ck_assert_int_eq(pool_set_frozen(s.pools[0], &frozen), ERR_OK);
   ck_assert_int_eq(pool_set_frozen(s.pools[1], &frozen), ERR_OK);
-  sessions(&s, true);
+  all_live(&s);
   tell(&s, 0, 2);
   ck_assert(!pool_close(s.pools[2], &none)); /* its own training samples are not read yet */
   ck_assert_int_eq(pool_set_own(s.pools[2], &s.own[2]), ERR_OK);
   ck_assert(!pool_close(s.pools[2], &none)); /* 1 is live and has not spoken */
-  pool_on_session(s.pools[2], 1, false);
+  pool_set_live(s.pools[2], 1, false);
   struct scale taken = closed(&s, 2);
   ck_assert(taken.mean[1] == 7);
   scale_done(&taken);
@@ -141,14 +141,14 @@ START_TEST(other_frozen_numbers_are_told_apart_and_never_taken) {
   frozen.sd[0] = nextafter(1, 2);
   ck_assert_int_eq(pool_set_frozen(s.pools[1], &frozen), ERR_OK);
   ck_assert_int_eq(pool_set_own(s.pools[2], &s.own[2]), ERR_OK);
-  sessions(&s, true);
+  all_live(&s);
   tell(&s, 0, 2);
   tell(&s, 1, 2);
   ck_assert(!pool_close(s.pools[2], &none));
   ck_assert(!pool_differs(s.pools[2], 0)); /* it has none itself */
   tell(&s, 0, 1);
   ck_assert(pool_differs(s.pools[1], peer_of(1, 0)));
-  pool_on_session(s.pools[1], peer_of(1, 0), false);
+  pool_set_live(s.pools[1], peer_of(1, 0), false);
   ck_assert(!pool_differs(s.pools[1], peer_of(1, 0)));
   scale_done(&frozen);
   swarm_done(&s);
