@@ -92,9 +92,14 @@ class Pooled(unittest.TestCase):
             feed(swarm)
             checked = swarm["a"].cli("config", "check")
             self.assertIn("every site needs every other as a peer", checked.err)
-            swarm.start()
-            rows = [site.wait_peer(peer, {"pool"}, 20) for site, peer in ((swarm["b"], "a"), (swarm["a"], "b"))]
-            for row in rows:
+            path = swarm["b"].folder / "train.csv"  # so long that b hears both before it can speak: else it takes the
+            header, *rows = path.read_text().splitlines()  # numbers of who comes first, and gives them to the other
+            path.write_text("\n".join([header] + rows * 1000) + "\n")
+            swarm.start("ac")
+            wait_for(lambda: all(swarm[name].answers() for name in "ac"), 10, "a and c are there")
+            swarm.start("b")
+            shown = [site.wait_peer(peer, {"pool"}, 20) for site, peer in ((swarm["b"], "a"), (swarm["a"], "b"))]
+            for row in shown:
                 self.assertIn("every site to have every other as a peer", row["sentence"])
 
 
