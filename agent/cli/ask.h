@@ -5,7 +5,9 @@
 #include "agent/cli/cli.h"
 
 #define CONTROL_SOCKET "control.sock" /* in state_dir */
-enum { CONTROL_TIMEOUT_MS = 2000 };
+/* Patience with what the loop answers from memory, and with what the database has to answer or to write first: a round of a
+ * large model that is being written comes before it. */
+enum { CONTROL_TIMEOUT_MS = 2000, CONTROL_SLOW_TIMEOUT_MS = 10000 };
 
 /* Sends the request (moved) and returns the answer's `data`; its warnings join the call's. ERR_NOT_CONNECTED: no agent
  * runs there; ERR_PERMISSION: not allowed; ERR_TIMED_OUT; ERR_SYNTAX: no answer of this version; ERR_STOPPED: the agent

@@ -332,6 +332,8 @@ void book_propose(struct agent *a, uint64_t client, const char *text, bool only_
     }
     if (is_new && !only_checks)
       e = add(a, &f, JOB_FILE_PROPOSED, NULL, &known);
+    if (e == ERR_LIMIT)
+      snprintf(why, sizeof why, "%d job files are known here, and more are not kept", STORE_MAX_JOB_FILES);
   }
   config_job_free(read);
   if (e == ERR_OK && is_new && !only_checks)

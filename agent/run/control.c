@@ -165,7 +165,7 @@ void control_close(struct control *c) {
 
 static void enter(struct control *c, struct client *client, enum stage stage) {
   client->stage = stage;
-  client->due_ms = c->now_ms + CONTROL_STAGE_MS;
+  client->due_ms = c->now_ms + (stage == STAGE_WAITING ? CONTROL_WAITING_MS : CONTROL_STAGE_MS);
 }
 
 static void client_write(struct client *client) {

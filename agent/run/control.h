@@ -19,7 +19,10 @@
 #include "base/limits.h"
 #include "gossip/gossip.h"
 
-enum { CONTROL_MAX_FDS = 1 + MAX_CONTROL_CLIENTS, CONTROL_STAGE_MS = 2000 };
+enum { CONTROL_MAX_FDS = 1 + MAX_CONTROL_CLIENTS };
+/* How long a client may take to ask and to read, and how long it waits for its answer: longer than it has patience
+ * (CONTROL_SLOW_TIMEOUT_MS), or it would take the agent, which is only busy, for one that is gone. */
+enum { CONTROL_STAGE_MS = 2000, CONTROL_WAITING_MS = 15000 };
 
 struct control;
 

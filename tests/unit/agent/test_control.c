@@ -1,3 +1,4 @@
+#include "agent/cli/ask.h"
 #include "agent/run/control.h"
 #include "tests/unit/suite.h"
 
@@ -249,13 +250,18 @@ START_TEST(slow_clients_are_closed) {
   int silent = dial(&s), unanswered = dial(&s);
   say(unanswered, "{\"verb\":\"later\"}\n");
   turn(&s);
-  ck_assert_uint_eq(control_due_ms(s.control), s.now_ms + CONTROL_STAGE_MS);
+  uint64_t began_ms = s.now_ms;
+  ck_assert_uint_eq(control_due_ms(s.control), began_ms + CONTROL_STAGE_MS);
   s.now_ms += CONTROL_STAGE_MS - 1;
   turn(&s);
   char byte;
   ck_assert(recv(silent, &byte, 1, 0) < 0 && errno == EAGAIN);
   s.now_ms++;
   ck_assert_ptr_null(answer(&s, silent));
+  ck_assert_uint_eq(control_due_ms(s.control), began_ms + CONTROL_WAITING_MS);
+  ck_assert(recv(unanswered, &byte, 1, 0) < 0 && errno == EAGAIN);
+  ck_assert_int_gt(CONTROL_WAITING_MS, CONTROL_SLOW_TIMEOUT_MS);
+  s.now_ms = began_ms + CONTROL_WAITING_MS;
   ck_assert_ptr_null(answer(&s, unanswered));
   ck_assert_uint_eq(control_due_ms(s.control), UINT64_MAX);
   server_close(&s);
