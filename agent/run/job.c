@@ -292,11 +292,19 @@ static void lend_warm(struct agent_job *j) {
   log_event(LOG_WARNING, "warm-start", NULL, LOG_FIELDS(log_text("job", job->name), log_text("text", text)));
 }
 
+/* Of the training whose half-step is stored without its commitment; 0: there is none. */
+static uint32_t steps_of_half(const struct agent_job *j) {
+  const struct outbox *o = &j->outbox;
+  bool is_open = j->past.from.at == RESUME_PUBLISHED && o->n_entries > 0;
+  return is_open ? o->entries[o->n_entries - 1].update.manifest.local_steps : 0;
+}
+
 void job_go_on(struct agent_job *j) {
   struct job_past *past = &j->past;
   const struct store_resume *from = &past->from;
   log_resumed(j);
-  trainer_set_shadow(j->trainer, past->shadow, from->committed.round == 0 && from->committed.sub == 0);
+  trainer_set_shadow(j->trainer, past->shadow, from->committed.round == 0 && from->committed.sub == 0,
+                     steps_of_half(j));
   lend_warm(j);
   memcpy(j->headlines, past->headlines, sizeof j->headlines);
   j->n_headlines = past->n_headlines;

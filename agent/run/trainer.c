@@ -30,6 +30,7 @@ struct trainer {
   struct buffer shadow_stored;
   struct warm_start warm;
   bool is_first;
+  uint32_t half_steps;
 
   /* the trainer thread's */
   struct learner *learner;
@@ -196,7 +197,7 @@ static enum err open_shadow(struct trainer *t, const struct trainer_job *job, st
   if (e != ERR_OK)
     say(result, "the model trained alone: %s", err_sentence(e));
   else if (job->half.n_bytes > 0 && job->model.n_bytes == 0)
-    shadow_owe(&t->shadow, job->label, 1, 0);
+    shadow_owe(&t->shadow, job->label, 1, t->half_steps);
   return e;
 }
 
@@ -686,10 +687,11 @@ out:
   return e;
 }
 
-void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first) {
+void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first, uint32_t half_steps) {
   free(t->shadow_stored.bytes);
   t->shadow_stored = stored;
   t->is_first = is_first;
+  t->half_steps = half_steps;
 }
 
 void trainer_set_warm(struct trainer *t, const struct warm_start *warm) {

@@ -39,9 +39,10 @@ void trainer_set_warm(struct trainer *t, const struct warm_start *warm);
 
 enum { TRAINER_RING = 8 /* jobs put whose results were not polled yet; the round machine has one or two */ };
 
-/* What the store keeps of the model that is trained alone (moved; empty: nothing), and whether the site has not trained
- * before. Before the JOB_LOAD that begins with it. */
-void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first);
+/* What the store keeps of the model that is trained alone (moved; empty: nothing), whether the site has not trained before,
+ * and of how many steps the half-step is that waits for its commitment (0: none does, or nobody knows). Before the JOB_LOAD
+ * that begins with it. */
+void trainer_set_shadow(struct trainer *t, struct buffer stored, bool is_first, uint32_t half_steps);
 
 /* Moves a job in. The first one is JOB_LOAD; if that fails, another JOB_LOAD may follow. JOB_TRAIN and JOB_MERGE alternate:
  * JOB_MERGE says that the payload of the JOB_TRAIN before it, if that succeeded, is durable. */

@@ -694,10 +694,13 @@ START_TEST(the_shadow_keeps_up) {
   s.config.shadow = SHADOW_ON;
   s.config.job.codec = CODEC_F32;
   site_start(&s);
-  trainer_set_shadow(s.trainer, (struct buffer){0}, true);
+  trainer_set_shadow(s.trainer, (struct buffer){0}, true, 0);
   load(&s);
   trainer_result_free(train(&s, 1, true));
-  struct trainer_result *first = merge_with_shadow(&s, 1, 1), *published = train(&s, 2, false);
+  struct trainer_job *own_steps = job_new(JOB_TRAIN, 2); /* more than its job file says, as with steps: auto */
+  own_steps->steps = 11;
+  struct trainer_result *first = merge_with_shadow(&s, 1, 1), *published = run(&s, own_steps);
+  ck_assert_uint_eq(published->local_steps, 11);
   struct trainer_result *second = merge_with_shadow(&s, 2, 2);
   site_stop(&s);
 
@@ -708,7 +711,7 @@ START_TEST(the_shadow_keeps_up) {
   site_start(&s);
   shadow = first->shadow;
   first->shadow = (struct buffer){0}; /* now the trainer's */
-  trainer_set_shadow(s.trainer, shadow, false);
+  trainer_set_shadow(s.trainer, shadow, false, published->local_steps);
   struct trainer_job *job = job_new(JOB_LOAD, 2);
   job->half = published->half;
   published->half = (struct buffer){0};
@@ -729,7 +732,7 @@ START_TEST(the_payload_does_not_wait_for_the_shadow) {
   site_init(&s, 9);
   s.config.shadow = SHADOW_ON;
   site_start(&s);
-  trainer_set_shadow(s.trainer, (struct buffer){0}, true);
+  trainer_set_shadow(s.trainer, (struct buffer){0}, true, 0);
   load(&s);
   for (uint64_t round = 1; round <= 3; round++) {
     struct trainer_result *trained = train(&s, round, round == 1);
