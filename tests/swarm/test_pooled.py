@@ -4,6 +4,7 @@ the fixed numbers of all their samples together; who is missing is named and wai
 refused in words."""
 import csv
 import hashlib
+import json
 import math
 import struct
 import unittest
@@ -84,6 +85,23 @@ class Pooled(unittest.TestCase):
             a.wait_round(at + 3, 30)
             wait_for(lambda: a.round(a.status()["job"]["round"])["peers"]["c"]["reason"] == "ok", 20, "c is merged again")
             self.assertEqual(c.log.count("pool-closed"), 2)
+
+    def test_who_never_comes_is_taken_out_at_one_site(self):
+        """The remedy that status names: the others take that site's numbers, their files as they are."""
+        with Swarm("abc", ring("abc"), job={**JOB, "count": None, "scale": "pooled"}, shares=SHARES,
+                   site={"round": {"meet_s": 0.2, "deadline_min_s": 0.3}}) as swarm:
+            feed(swarm)
+            a, b = swarm.start("ab")["a"], swarm["b"]
+            wait_for(lambda: b.answers() and "taken out of one site's peers" in b.status()["why"], 10, "b names the remedy")
+            b.wait_peer("a", {"alive"}, 20)
+            a.stop()
+            peers = [peer for peer in json.loads(a.file.read_text())["peers"] if peer["name"] != "c"]
+            swarm.write_site("a", peers=peers)
+            a.start()
+            for site in (a, b):
+                site.wait_round(3, 30)
+                self.assertEqual(site.log.count("pool-closed"), 1)
+            self.assertEqual(b.round(b.committed()[-1]["label"])["peers"]["a"]["reason"], "ok")
 
     def test_a_graph_that_is_not_complete_is_refused(self):
         """a and c do not know each other: b pools three sites, a and c two each."""
