@@ -52,7 +52,7 @@ struct call {
   size_t n_arguments;
   const char *flags[MAX_FLAGS]; /* as in the verb: NULL not given, "" without value */
   const char *job;              /* --job as it was given, NULL: not */
-  struct catalogue *catalogue;  /* of call_find_job; NULL: not asked */
+  struct catalogue *catalogue;  /* of call_load_job; NULL: not asked */
   enum format format;
   bool checks;           /* --check: say what would change, change nothing */
   const char *site_path; /* -C, $STARLING_CONFIG, ./site.yaml or /etc/starling/site.yaml */
@@ -66,9 +66,9 @@ int cli_main(int argc, const char *const *argv, const char *const *environment);
 /* Loads the site file of the call; answers the error itself: false, and the exit code is EXIT_USAGE. */
 MUST_USE bool call_load_config(struct call *call, struct config **out_config);
 
-/* The job that the call means: --job, or the only one, or the version that serves; lives as long as c and the call. Answers the error itself, saying which
- * there are: false, and the exit code is EXIT_USAGE. */
-MUST_USE bool call_find_job(struct call *call, const struct config *c, const struct site_job_config **out_job);
+/* The site file, and the job that the call means: --job, or the only one, or the version that serves; it lives as long as
+ * the configuration and the call. Answers the error itself, saying which there are: false, and the exit code is EXIT_USAGE. */
+MUST_USE bool call_load_job(struct call *call, struct config **out_config, const struct site_job_config **out_job);
 
 /* A request for the agent that also says which job is meant, where the call does; `request` is moved. */
 json_t *call_request(const struct call *call, json_t *request);

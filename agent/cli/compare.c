@@ -320,13 +320,9 @@ int verb_compare(struct call *call) {
   struct config *c;
   if (call->flags[FLAG_SET] && scalar_word(call->flags[FLAG_SET], sets, &set, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (!call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
-  }
   struct bout b = {0};
   int code = check_classes(call, job->job.contract, call->flags[FLAG_BY]) ? compare(call, &b, c, job, set_of[set])
                                                                           : EXIT_USAGE;

@@ -107,13 +107,9 @@ int verb_eval(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
   if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (!call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
-  }
   struct trial t;
   struct metrics m = {0};
   enum err e = trial_open_model(&t, c, job, (enum test_set)set, &choice);

@@ -245,13 +245,9 @@ static void view_list(const struct call *call, const json_t *data, FILE *out) {
 static bool open_for(struct call *call, struct config **out_config, struct shelf *shelf, int *out_code) {
   char why[MAX_REASON_BYTES];
   *out_code = EXIT_USAGE;
-  if (!call_load_config(call, out_config))
-    return false;
   const struct site_job_config *job;
-  if (!call_find_job(call, *out_config, &job)) {
-    config_free(*out_config);
+  if (!call_load_job(call, out_config, &job))
     return false;
-  }
   enum err e = shelf_open(shelf, *out_config, job, why);
   if (e == ERR_OK)
     return true;

@@ -267,13 +267,10 @@ static int run(struct call *call, const struct change_kind *kind, struct change 
   if (strlen(c->note) >= STORE_NOTE_BYTES || !text_is_clean(c->note))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--note: write at most %d bytes of text in one line",
                         STORE_NOTE_BYTES - 1);
-  if (!call_load_config(call, &c->config))
+  if (!call_load_job(call, &c->config, &c->site_job))
     return EXIT_USAGE;
-  int code = EXIT_USAGE;
-  if (call_find_job(call, c->config, &c->site_job)) {
-    c->job = config_job_id(c->config, &c->site_job->job);
-    code = change_run(c);
-  }
+  c->job = config_job_id(c->config, &c->site_job->job);
+  int code = change_run(c);
   config_free(c->config);
   return code;
 }

@@ -124,13 +124,9 @@ int verb_models_diff(struct call *call) {
   for (size_t i = 0; i < 2; i++)
     if (model_choice_read(call->arguments[i], &choices[i], why))
       return answer_error(call, EXIT_USAGE, "usage", NULL, "%s: %s", call->arguments[i], why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (!call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
-  }
   struct pair p = {0};
   enum err e = ERR_OK;
   size_t at = 0;

@@ -69,13 +69,9 @@ static void view_list(const struct call *call, const json_t *data, FILE *out) {
 int verb_peer_list(struct call *call) {
   struct config *c;
   int code;
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (call->job && !call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!(call->job ? call_load_job(call, &c, &job) : call_load_config(call, &c)))
     return EXIT_USAGE;
-  }
   json_t *data = agent_need(call, c, call_request(call, json_pack("{s:s}", "ask", "peers")), &code);
   config_free(c);
   return data ? answer(call, data, view_list) : code;

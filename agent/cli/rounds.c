@@ -102,16 +102,13 @@ int verb_rounds_list(struct call *call) {
   int code = EXIT_USAGE;
   if (call->flags[FLAG_LAST] && scalar_integer(call->flags[FLAG_LAST], 1, MAX_ROUNDS, &last, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--last: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  json_t *data = NULL;
-  if (call_find_job(call, c, &job)) {
-    data = ask(call, c, call_request(call, json_pack("{s:s, s:I}", "ask", "rounds", "last", (json_int_t)last)),
-               &(struct history_query){.job = config_job_id(c, &job->job), .last = (size_t)last}, &code);
-    if (data)
-      explain_headlines(json_object_get(data, "rounds"), job->job.contract);
-  }
+  if (!call_load_job(call, &c, &job))
+    return EXIT_USAGE;
+  json_t *data = ask(call, c, call_request(call, json_pack("{s:s, s:I}", "ask", "rounds", "last", (json_int_t)last)),
+                     &(struct history_query){.job = config_job_id(c, &job->job), .last = (size_t)last}, &code);
+  if (data)
+    explain_headlines(json_object_get(data, "rounds"), job->job.contract);
   config_free(c);
   return data ? answer(call, data, view_list) : code;
 }
@@ -171,19 +168,17 @@ int verb_rounds_show(struct call *call) {
   int code = EXIT_USAGE;
   if (!read_label(call, call->arguments[0], &label))
     return EXIT_USAGE;
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  json_t *data = NULL;
-  if (call_find_job(call, c, &job)) {
-    json_t *request =
-        json_pack("{s:s, s:I, s:I}", "ask", "round", "round", (json_int_t)label.round, "sub", (json_int_t)label.sub);
-    data = ask(call, c, call_request(call, request),
-               &(struct history_query){.job = config_job_id(c, &job->job), .one_round = true, .label = label}, &code);
-    if (data) {
-      round_explain(data, job->job.contract);
-      add_written(data, c, job);
-    }
+  if (!call_load_job(call, &c, &job))
+    return EXIT_USAGE;
+  json_t *request =
+      json_pack("{s:s, s:I, s:I}", "ask", "round", "round", (json_int_t)label.round, "sub", (json_int_t)label.sub);
+  json_t *data =
+      ask(call, c, call_request(call, request),
+          &(struct history_query){.job = config_job_id(c, &job->job), .one_round = true, .label = label}, &code);
+  if (data) {
+    round_explain(data, job->job.contract);
+    add_written(data, c, job);
   }
   config_free(c);
   return data ? answer(call, data, view_show) : code;

@@ -178,13 +178,9 @@ int verb_status(struct call *call) {
   struct config *c;
   if (given && given[0] && scalar_number(given, 0.1, 86400, &seconds, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--watch: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (call->job && !call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!(call->job ? call_load_job(call, &c, &job) : call_load_config(call, &c)))
     return EXIT_USAGE;
-  }
   int code = given ? watch(call, c, seconds) : show(call, c);
   config_free(c);
   return code;

@@ -257,13 +257,9 @@ int wait_for(struct call *call, const char *condition, const char *timeout) {
   struct config *c;
   if (timeout && scalar_number(timeout, 0, 1e9, &timeout_s, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
-  if (!call_load_config(call, &c))
-    return EXIT_USAGE;
   const struct site_job_config *job;
-  if (!call_find_job(call, c, &job)) {
-    config_free(c);
+  if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
-  }
   struct waiting w = {.call = call, .c = c, .job = config_job_id(c, &job->job), .reached = -1};
   int code = read_condition(condition, c, &w.wanted, why) ? answer_error(call, EXIT_USAGE, "usage", NULL, "%s", why)
                                                           : answer_wait(&w, wait_until(&w, timeout != NULL, timeout_s));

@@ -215,10 +215,11 @@ static void judge(const struct agent_job *j, struct verdict *v) {
              view.rounds_alone);
   } else if (pooling_waits(j, names, sizeof names)) {
     v->word = "WAITING";
-    snprintf(v->why, sizeof v->why,
-             "meeting; pooled scaling lacks the statistics of %s; who never comes is taken out of one site's peers, and that "
-             "site restarted: the others take its numbers",
-             names);
+    snprintf(
+        v->why, sizeof v->why,
+        "meeting; pooled scaling lacks the statistics of %s; who never comes is taken out of one site's peers, and "
+        "that site restarted: the others take its numbers",
+        names);
   } else if (view.phase == PHASE_MEETING || view.phase == PHASE_LOADING) {
     v->word = "WAITING";
     snprintf(v->why, sizeof v->why, "%s; %zu of %zu peers are here", phase_name(view.phase), n_alive, n_peers);
