@@ -137,7 +137,7 @@ bool serving_mean(const struct agent_job *j, double *out_mean) {
   for (size_t i = 0; i < j->n_headlines; i++)
     sum += j->headlines[i];
   *out_mean = sum / SERVING_ROUNDS;
-  return j->n_headlines == SERVING_ROUNDS;
+  return j->n_headlines == SERVING_ROUNDS && !__builtin_isnan(sum);
 }
 
 void serving_on_commit(struct agent_job *j) {

@@ -104,6 +104,22 @@ class Jobs(unittest.TestCase):
             self.assertTrue(rows(a)["points@2"]["serving"])
             self.assertFalse(a.ask("job", "serve", "points@2")["changed"])
 
+    def test_no_figure_is_no_reason_to_take_over(self):
+        """A validation split of one class has no headline: nothing can be said of either version, so the first one serves."""
+        with Swarm("ab", ring("ab"), job=HEAD, site=QUICK, shares={"a": CLASSES[:1]}) as swarm:
+            a, b = swarm["a"], swarm["b"]
+            swarm.start()
+            swarm.run_on(4, 40)
+            propose(swarm, a, {"version": 2, "activate": {"ready": 1, "by": "compare"}})
+            wait_row(b, "points@2", 20, "is proposed", lambda row: row["state"] == "proposed")
+            for site in swarm:
+                site.ask("job", "accept", "points@2")
+            row = wait_row(a, "points@2", 60, "has rounds", lambda row: (row["round"] or 0) > 4)
+            self.assertEqual((row["serving"], row["validation"]), (False, None))
+            row = rows(a)["points@1"]
+            self.assertEqual((row["serving"], row["validation"]), (True, None))
+            self.assertIn("three rounds on the validation split are wanted", row["note"])
+
     def test_new_site_pulls_its_job_before_the_first_run(self):
         with Swarm("abd", ring("ab", ("b", "d")), job=HEAD, site=QUICK) as swarm:
             b, d = swarm["b"], swarm["d"]
