@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/must.h"
@@ -12,6 +13,8 @@
 #include "store/migration.h"
 #include "store/reason.h"
 #include "store/room.h"
+
+enum { LOCK_RETRY_NS = 20 * 1000 * 1000, MAX_LOCK_TRIES = 100 /* two seconds */ };
 
 /* What the steps of an opening share. */
 struct opening {
@@ -70,13 +73,24 @@ static enum err lock_refused(const struct opening *o) {
   return ERR_LOCKED;
 }
 
+/* A verb without an agent holds it for a moment, and an agent that starts then must not end for that. */
+static bool lock_patiently(int fd) {
+  const struct timespec retry = {0, LOCK_RETRY_NS};
+  bool is_mine = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  for (int i = 0; !is_mine && errno == EWOULDBLOCK && i < MAX_LOCK_TRIES; i++) {
+    nanosleep(&retry, NULL);
+    is_mine = flock(fd, LOCK_EX | LOCK_NB) == 0;
+  }
+  return is_mine;
+}
+
 /* The lock goes with the process, however it ends. Its text is for people; on a full disk it stays empty. */
 static enum err step_lock(struct opening *o) {
   struct store *s = o->store;
   s->lock_fd = openat(s->state_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (s->lock_fd < 0)
     return explain_errno(o, "/lock");
-  if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0)
+  if (!lock_patiently(s->lock_fd))
     return errno == EWOULDBLOCK ? lock_refused(o) : explain_errno(o, "/lock");
   if (ftruncate(s->lock_fd, 0) == 0)
     dprintf(s->lock_fd, "%ld\n", (long)getpid());

@@ -39,7 +39,7 @@ struct store_config {
   uint32_t random;    /* lower half of the new boot epoch: the store has no randomness of its own */
 };
 
-/* Takes the lock, checks the file system (network file systems are refused, overlay and tmpfs set *out_warning), opens or
+/* Takes the lock (who holds it is waited for two seconds, as a verb only has it for a moment), checks the file system (network file systems are refused, overlay and tmpfs set *out_warning), opens or
  * creates and migrates the database, runs an integrity check, raises the boot epoch durably, turns `running` rows into
  * `interrupted` and removes files that no row names. out_warning is "" or one sentence. A missing database beside files
  * that it named is ERR_CORRUPT, not a first start. */

@@ -173,6 +173,32 @@ START_TEST(who_holds_the_database_for_a_moment_is_waited_for) {
 }
 END_TEST
 
+/* As a verb does that writes without an agent, just when the agent starts. */
+START_TEST(who_holds_the_lock_for_a_moment_is_waited_for) {
+  struct fixture f = fixture_new();
+  int said[2], status;
+  char byte;
+  ck_assert_int_eq(pipe(said), 0);
+  store_close(fixture_open(&f));
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct store *s = NULL;
+    bool holds = fixture_try(&f, 7, &s) == ERR_OK;
+    holds = write(said[1], "x", holds) == 1;
+    usleep(300000);
+    store_close(s);
+    _exit(!holds);
+  }
+  close(said[1]);
+  ck_assert_int_eq(read(said[0], &byte, 1), 1);
+  close(said[0]);
+  store_close(fixture_open(&f));
+  ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+  ck_assert_int_eq(status, 0);
+  fixture_free(&f);
+}
+END_TEST
+
 START_TEST(another_identity_is_foreign) {
   struct fixture f = fixture_new();
   store_close(fixture_open(&f));
@@ -383,9 +409,9 @@ int main(void) {
   return SUITE_RUN("open", a_first_start_makes_private_files, the_boot_epoch_rises_at_every_start,
                    the_boot_epoch_can_be_raised, a_lost_log_does_not_bring_an_epoch_back,
                    a_second_agent_is_locked_out_by_name, another_program_at_the_database_is_named,
-                   who_holds_the_database_for_a_moment_is_waited_for, another_identity_is_foreign,
-                   another_programs_database_is_foreign, a_newer_database_is_left_alone, a_damaged_database_is_corrupt,
-                   tables_of_another_shape_are_corrupt, a_state_directory_that_cannot_be, no_permission_is_said,
-                   a_reader_needs_no_writable_directory, a_reader_sees_the_running_and_the_dead,
+                   who_holds_the_database_for_a_moment_is_waited_for, who_holds_the_lock_for_a_moment_is_waited_for,
+                   another_identity_is_foreign, another_programs_database_is_foreign, a_newer_database_is_left_alone,
+                   a_damaged_database_is_corrupt, tables_of_another_shape_are_corrupt, a_state_directory_that_cannot_be,
+                   no_permission_is_said, a_reader_needs_no_writable_directory, a_reader_sees_the_running_and_the_dead,
                    strange_characters_in_the_path, events_are_a_ring);
 }
