@@ -237,8 +237,10 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   return e;
 }
 
-/* Gossip first: its callbacks ask all the others. */
+/* The trainers come to their ends side by side. Gossip goes first: its callbacks ask all the others. */
 static void stop(struct agent *a) {
+  for (size_t i = 0; i < a->n_jobs; i++)
+    trainer_interrupt(a->jobs[i]->trainer);
   gossip_close(a->gossip, ERR_STOPPED);
   scribe_stop(a->scribe); /* before what it may be reading into */
   for (size_t i = 0; i < MAX_JOBS_IN_HELLO; i++)

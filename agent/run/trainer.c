@@ -717,10 +717,15 @@ void trainer_progress(const struct trainer *t, uint32_t *out_done, uint32_t *out
   *out_total = (uint32_t)progress;
 }
 
+void trainer_interrupt(struct trainer *t) {
+  if (t != NULL)
+    atomic_store(&t->stop, true);
+}
+
 void trainer_stop(struct trainer *t) {
   if (t == NULL)
     return;
-  atomic_store(&t->stop, true);
+  trainer_interrupt(t);
   mailbox_put(t->jobs, &t->end);
   pthread_join(t->thread, NULL);
   for (struct trainer_result *result; (result = trainer_poll(t)) != NULL;)

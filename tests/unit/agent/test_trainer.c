@@ -94,14 +94,19 @@ static struct trainer_job *job_new(enum trainer_job_kind kind, uint64_t round) {
   return job;
 }
 
-static struct trainer_result *run(struct site *s, struct trainer_job *job) {
-  enum trainer_job_kind kind = job->kind;
-  uint64_t round = job->label.round;
-  trainer_put(s->trainer, job);
+static struct trainer_result *result_of(struct site *s) {
   struct pollfd fd = {.fd = trainer_fd(s->trainer), .events = POLLIN};
   ck_assert_int_eq(poll(&fd, 1, ANSWER_MS), 1);
   struct trainer_result *r = trainer_poll(s->trainer);
   ck_assert_ptr_nonnull(r);
+  return r;
+}
+
+static struct trainer_result *run(struct site *s, struct trainer_job *job) {
+  enum trainer_job_kind kind = job->kind;
+  uint64_t round = job->label.round;
+  trainer_put(s->trainer, job);
+  struct trainer_result *r = result_of(s);
   ck_assert_int_eq(r->kind, kind);
   ck_assert_uint_eq(r->label.round, round);
   return r;
@@ -651,23 +656,39 @@ START_TEST(a_kept_model_is_taken_back) {
 }
 END_TEST
 
-START_TEST(stops_within_a_second_of_a_long_training) {
-  struct site s;
-  site_init(&s, 1);
-  s.config.job.train.steps = 500000000;
-  site_start(&s);
-  load(&s);
-  trainer_put(s.trainer, job_new(JOB_TRAIN, 1));
+/* In work, with some hundred million steps to go. */
+static void begin_long_training(struct site *s) {
+  site_init(s, 1);
+  s->config.job.train.steps = 500000000;
+  site_start(s);
+  load(s);
+  trainer_put(s->trainer, job_new(JOB_TRAIN, 1));
   uint32_t done = 0, total = 0;
   while (done < 10) { /* the other thread needs the processor that a busy wait would keep under valgrind */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    trainer_progress(s.trainer, &done, &total);
+    trainer_progress(s->trainer, &done, &total);
   }
   ck_assert_uint_eq(total, 500000000);
+}
+
+START_TEST(stops_within_a_second_of_a_long_training) {
+  struct site s;
+  begin_long_training(&s);
   trainer_put(s.trainer, job_with_peers(JOB_MERGE, 1, 2)); /* what still waits is freed too */
   double start = now_s();
   site_stop(&s);
   ck_assert(now_s() - start < 1);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(one_that_is_interrupted_answers_without_being_joined) {
+  struct site s;
+  begin_long_training(&s);
+  trainer_interrupt(s.trainer);
+  struct trainer_result *r = result_of(&s);
+  ck_assert_int_eq(r->error, ERR_STOPPED);
+  trainer_result_free(r);
   site_done(&s);
 }
 END_TEST
@@ -753,5 +774,6 @@ int main(void) {
       a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
       two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
-      stops_within_a_second_of_a_long_training, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
+      stops_within_a_second_of_a_long_training, one_that_is_interrupted_answers_without_being_joined,
+      the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
