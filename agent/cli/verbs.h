@@ -1,9 +1,23 @@
-/* The functions of the verb table, one file a noun. Each answers and returns the exit code. */
+/* The table of verbs, and its functions, one file a noun. Each answers and returns the exit code. */
 #ifndef AGENT_CLI_VERBS_H
 #define AGENT_CLI_VERBS_H
 
 #include "agent/cli/cli.h"
 
+extern const struct verb verbs[];
+extern const size_t n_verbs;
+
+/* The flag of every verb that changes something. */
+extern const struct flag check_flag;
+
+/* All about one verb, to stdout. */
+void help_print(const struct verb *v);
+
+/* There is no such verb: answers with the nearest one; the exit code. */
+int call_refuse_verb(struct call *call, const char *words);
+
+int verb_help(struct call *call);
+int verb_version(struct call *call);
 int verb_init(struct call *call);
 int verb_run(struct call *call);
 int verb_status(struct call *call);
