@@ -18,6 +18,7 @@ BUILDS = {
     "build-clang": ("clang", ["-Dwerror=true"]),
     "build-asan": ("gcc", ["-Db_sanitize=address,undefined", "-Doptimization=1"]),
     "build-tsan": ("gcc", ["-Db_sanitize=thread", "-Doptimization=1"]),
+    "build-fuzz": ("clang", ["-Db_sanitize=address,undefined", "-Doptimization=1", "-Dc_args=-fsanitize=fuzzer-no-link"]),
 }
 
 # Sizes. short: what every run does; long: what `--long` does. Swarm programs know the three sizes by themselves: small
@@ -170,6 +171,37 @@ def swarm(name, sizes, environment=None):
     return step
 
 
+FUZZ_S = 60  # a target
+
+
+def fuzz_one(name, folder, environment):
+    """Runs libFuzzer on one target, from its corpus; what it finds stays in build-fuzz."""
+    found = ROOT / folder / "findings" / name
+    grown = ROOT / folder / "corpus" / name  # inputs that reach more; never written into the tree
+    for place in found, grown:
+        place.mkdir(parents=True, exist_ok=True)
+    command = [str(ROOT / folder / "tests/fuzz" / f"fuzzer_{name}"), f"-max_total_time={FUZZ_S}", "-timeout=25",
+               "-rss_limit_mb=2048", f"-artifact_prefix={found}/", str(grown), f"tests/fuzz/{name}"]
+    return call(command, environment, FUZZ_S + 120)
+
+
+def fuzz(folder, environment):
+    """Every target of tests/fuzz/meson.build under libFuzzer, two at a time; each counts as one test."""
+    def step(tally):
+        status, output = configure(folder)
+        names = re.findall(r"^  \['(\w+)',", (ROOT / "tests/fuzz/meson.build").read_text(), re.M)
+        if status == 0:
+            status, output = call(["ninja", "-C", folder, *(f"tests/fuzz/fuzzer_{name}" for name in names)])
+        if status != 0:
+            return tally.fail(f"{folder} does not build:\n{output[-6000:]}")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for name, (status, output) in zip(names, pool.map(lambda n: fuzz_one(n, folder, environment), names)):
+                tally.add(int(status == 0), 0)
+                if status != 0:
+                    tally.fail(f"fuzz {name}: exit status {status}; the input is in {folder}/findings/{name}\n{output[-6000:]}")
+    return step
+
+
 def layers(tally):
     judge(tally, ["tests/lint/layers"])
     judge(tally, ["tests/lint/layers", "--self-test"])
@@ -220,6 +252,8 @@ STEPS = [
     ("tsan", check_programs("build-tsan", size("threads suites"), TSAN, STILL, slower=10)),
     ("valgrind", check_programs("build-gcc", size("valgrind suites"), CALM, VALGRIND, slower=20)),
 ]
+if LONG: # unit replays the corpora in every run
+    STEPS.append(("fuzz", fuzz("build-fuzz", ASAN)))
 
 
 def run(steps):

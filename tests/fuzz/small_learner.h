@@ -8,15 +8,16 @@
 
 enum { SMALL_VALUES = (2 + 1) * 2 };
 
+/* Kept for the life of the program, as is the learner's schema. */
 static inline struct contract *small_contract(void) {
-  struct contract *c = contract_new();
+  static struct contract *c;
+  c = contract_new();
   MUST(c != NULL);
   MUST(contract_add_class(c, "a") == ERR_OK && contract_add_class(c, "b") == ERR_OK);
   MUST(contract_add_feature(c, "x", NULL) == ERR_OK && contract_add_feature(c, "y", NULL) == ERR_OK);
   return c;
 }
 
-/* Kept for the life of the program, as is its schema. */
 static inline struct learner *small_learner(const struct contract *c) {
   static struct schema *schema;
   struct learner *l;
