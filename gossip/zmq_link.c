@@ -119,7 +119,8 @@ static void *monitor_new(void *context, void *socket, const char *name) {
   const struct option options[] = {{ZMQ_LINGER, 0}, {ZMQ_RCVHWM, 0}}; /* the I/O thread must never wait for us */
   char address[64];
   snprintf(address, sizeof address, "inproc://monitor.%s", name);
-  if (zmq_socket_monitor(socket, address, ZMQ_EVENT_ALL) != 0)
+  /* not its own end: libzmq would wait for ever to tell that to a monitor that could not be made */
+  if (zmq_socket_monitor(socket, address, ZMQ_EVENT_ALL & ~ZMQ_EVENT_MONITOR_STOPPED) != 0)
     return NULL;
   void *monitor = zmq_socket(context, ZMQ_PAIR);
   if (monitor && options_set(monitor, options, sizeof options / sizeof *options) && zmq_connect(monitor, address) == 0)
@@ -362,15 +363,19 @@ static void *zap_open(void *context) {
 /* ---- proof of the gate: one connection refused, one admitted ---------------------------------------------------------------- */
 
 struct self_test {
-  void *zap, *server, *monitor, *client;
+  void *zap, *server, *monitor;
   char address[64];
 };
 
 /* Dials with a fresh client and answers its request; whether it came in. ERR_TIMED_OUT: the gate was never asked. */
 static enum err self_test_enter(struct self_test *t, const struct zmq_link *l, bool admits, bool *out_entered) {
-  t->client = socket_new(l, ZMQ_DEALER, t->address);
-  if (!t->client || zmq_connect(t->client, t->address) != 0)
+  void *client = socket_new(l, ZMQ_DEALER, t->address);
+  if (!client)
     return ERR_IO;
+  if (zmq_connect(client, t->address) != 0) {
+    zmq_close(client);
+    return ERR_IO;
+  }
   bool is_asked = false, is_decided = false;
   for (int left_ms = SELF_TEST_MS; left_ms > 0 && !is_decided; left_ms -= 10) {
     zmq_pollitem_t items[] = {{.socket = t->zap, .events = ZMQ_POLLIN}, {.socket = t->monitor, .events = ZMQ_POLLIN}};
@@ -390,8 +395,7 @@ static enum err self_test_enter(struct self_test *t, const struct zmq_link *l, b
       }
     }
   }
-  zmq_close(t->client);
-  t->client = NULL;
+  zmq_close(client);
   return is_asked && is_decided ? ERR_OK : ERR_TIMED_OUT;
 }
 
