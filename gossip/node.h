@@ -144,8 +144,8 @@ struct gossip {
 
 /* ---- node.c --------------------------------------------------------------------------------------------------------- */
 
-/* A node without a link: the caller sets `link` before the first poll. ERR_NO_MEMORY, ERR_RANGE (a peer's key),
- * ERR_SYNTAX (order of peers). */
+/* A node without a link: the caller sets `link` before the first poll. ERR_LIMIT (peers, jobs), ERR_NO_MEMORY, and what
+ * identity_key_x25519 says of a peer's key. */
 MUST_USE enum err node_new(const struct gossip_config *config, const struct gossip_events *events,
                            struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
 void node_free(struct gossip *g);

@@ -11,6 +11,14 @@ static size_t common_job(const struct gossip *g, const struct peer *p, const str
   return i != SIZE_MAX && p->job_reasons[i] == ERR_OK ? i : SIZE_MAX;
 }
 
+/* A signed object that does not count. */
+static void refuse(struct gossip *g, struct peer *p, const char *what, enum err reason) {
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text, "%s was refused: %s", what, err_sentence(reason));
+  peer_count(p, reason);
+  notes_put(&g->notes, node_now(g), peer_index(g, p), reason, text);
+}
+
 /* ---- HELLO and SCHEMA ------------------------------------------------------------------------------------------------ */
 
 static const struct hello_entry *hello_find(const struct message_hello *h, const struct digest *job) {
@@ -201,10 +209,7 @@ static void on_manifest(struct gossip *g, struct peer *p, const struct message *
     g->events.on_manifest(g->events.context, peer_index(g, p), job, &manifest, m->manifest);
     return;
   }
-  char text[MAX_REASON_BYTES];
-  snprintf(text, sizeof text, "a manifest was refused: %s", err_sentence(e));
-  peer_count(p, e);
-  notes_put(&g->notes, node_now(g), peer_index(g, p), e, text);
+  refuse(g, p, "a manifest", e);
 }
 
 /* ---- GET and CHUNK ---------------------------------------------------------------------------------------------------- */
@@ -302,10 +307,7 @@ static void on_job_file(struct gossip *g, struct peer *p, const struct message *
     g->events.on_job_file(g->events.context, peer_index(g, p), &f, m->job_file.bytes, m->job_file.n);
     return;
   }
-  char text[MAX_REASON_BYTES];
-  snprintf(text, sizeof text, "a job file was refused: %s", err_sentence(e));
-  peer_count(p, e);
-  notes_put(&g->notes, node_now(g), peer_index(g, p), e, text);
+  refuse(g, p, "a job file", e);
 }
 
 /* ---- DONE, BYE and BEAT ------------------------------------------------------------------------------------------------ */

@@ -17,10 +17,8 @@ enum {
 static const double z_975 = 1.959963984540054, z_80 = 0.8416212335729143, two_points = 0.02, alpha = 0.05;
 
 enum figure figure_of_metric(enum metric metric) {
-  static const enum figure figures[] = {[METRIC_BY_TASK] = FIGURE_ACCURACY,
-                                        [METRIC_ACCURACY] = FIGURE_ACCURACY,
-                                        [METRIC_R2] = FIGURE_R2,
-                                        [METRIC_AUC] = FIGURE_AUC};
+  static const enum figure figures[] = {
+      [METRIC_ACCURACY] = FIGURE_ACCURACY, [METRIC_R2] = FIGURE_R2, [METRIC_AUC] = FIGURE_AUC};
   MUST(metric != METRIC_BY_TASK);
   return figures[metric];
 }

@@ -72,7 +72,8 @@ struct contract {
 struct contract *contract_new(void);
 void contract_free(struct contract *c);
 
-/* Append; order is meaning. `unit` may be NULL; the range of a new feature is unset. ERR_LIMIT: name too long or too many; ERR_NO_MEMORY. */
+/* Append; order is meaning. `unit` may be NULL; the range of a new feature is unset. ERR_LIMIT: name too long or too many;
+ * ERR_NO_MEMORY. */
 MUST_USE enum err contract_add_class(struct contract *c, const char *name);
 MUST_USE enum err contract_add_feature(struct contract *c, const char *name, const char *unit);
 

@@ -361,8 +361,10 @@ static enum err splits_take(struct intake *in, const struct contract *c, const s
     e = table_take(&in->validation, &out_splits->validation, why);
   if (e == ERR_OK)
     e = table_take(&in->test, &out_splits->test, why);
-  if (e == ERR_OK)
+  if (e == ERR_OK) {
+    MUST(out_splits->train != NULL); /* intake_read refuses a file that leaves none */
     e = scale_train(out_splits->train, c, saved, why);
+  }
   enum { N_OTHERS = 2 };
   struct dataset *const others[N_OTHERS] = {out_splits->validation, out_splits->test};
   for (size_t i = 0; i < N_OTHERS; i++)

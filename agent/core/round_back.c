@@ -41,6 +41,7 @@ void machine_go_back(struct round_machine *m) {
   MUST(machine_may_go_back(m));
   forget_training(m);
   m->back.stage = BACK_WORKS;
+  m->back.from = m->phase;
   m->wait_until_ms = 0;
   struct scribe_job *job = machine_scribe_job(SCRIBE_LOAD_MODEL);
   job->of_job = m->config.identity.job;
@@ -50,7 +51,7 @@ void machine_go_back(struct round_machine *m) {
   machine_put_write(m, job);
 }
 
-/* Everything is as it was committed. */
+/* Everything is as it was committed: what does not train any more stays so, the rest goes on from between two rounds. */
 static void give_up(struct round_machine *m, enum err reason) {
   char text[MAX_REASON_BYTES];
   snprintf(text, sizeof text, "the model of round %" PRIu64 "+%" PRIu32 " was not taken: %s", m->back.to.round,
@@ -59,7 +60,8 @@ static void give_up(struct round_machine *m, enum err reason) {
   m->back.error = reason;
   m->in_work = m->reached;
   machine_note(m, "roll-back-refused", SIZE_MAX, text);
-  machine_enter(m, PHASE_IDLE);
+  bool is_at_rest = m->back.from == PHASE_PAUSED || m->back.from == PHASE_FINISHED;
+  machine_enter(m, is_at_rest ? m->back.from : PHASE_IDLE);
 }
 
 /* A model that cannot be read is refused before anything changes; the trainer forgets what it trained in any case. */

@@ -69,7 +69,8 @@ struct round_machine {
   /* going back */
   struct {
     enum { BACK_NONE, BACK_WAITS, BACK_WORKS } stage;
-    enum err error; /* of the last one */
+    enum phase from; /* where it was when the work began */
+    enum err error;  /* of the last one */
     struct round_label to, label;
     char note[STORE_NOTE_BYTES];
     int64_t at_unix_s;

@@ -156,6 +156,33 @@ START_TEST(a_roll_back_does_not_count_as_a_round_alone) {
 }
 END_TEST
 
+/* Neither does it wake a job that has paused or finished. */
+START_TEST(a_refused_one_leaves_a_job_at_rest) {
+  struct swarm *s = running(2, 6, 6);
+  ck_assert(swarm_until_phase(s, 0, PHASE_FINISHED, 20000));
+  unsigned n_finished = swarm_noted(s, 0, "finished");
+  ck_assert_int_eq(round_on_roll_back(s->agents[0].machine, (struct round_label){99, 3}, "", 7), ERR_OK);
+  for (uint64_t t = 0; t < 20000 && view_of(s, 0).is_pending; t++)
+    swarm_run(s, 1);
+  swarm_run(s, 1000);
+  ck_assert_int_eq(view_of(s, 0).error, ERR_NOT_FOUND);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_FINISHED);
+  ck_assert_uint_eq(swarm_noted(s, 0, "finished"), n_finished);
+  swarm_free(s);
+
+  s = running(2, 0, 6);
+  s->agents[0].fail_trainings = 3;
+  ck_assert(swarm_until_phase(s, 0, PHASE_PAUSED, 60000));
+  ck_assert_int_eq(round_on_roll_back(s->agents[0].machine, (struct round_label){99, 3}, "", 7), ERR_OK);
+  for (uint64_t t = 0; t < 20000 && view_of(s, 0).is_pending; t++)
+    swarm_run(s, 1);
+  swarm_run(s, 5000);
+  ck_assert_int_eq(view_of(s, 0).error, ERR_NOT_FOUND);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_PAUSED);
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(one_at_a_time) {
   struct swarm *s = running(2, 0, 5);
   struct round_machine *m = s->agents[0].machine;
@@ -214,7 +241,7 @@ int main(void) {
   setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("agent/round_back", it_happens_between_rounds_in_every_phase,
                    peers_are_told_until_eight_more_rounds_are_committed, a_kill_right_after_it_keeps_it,
-                   a_model_that_is_not_kept_changes_nothing, a_model_that_is_let_go_of_meanwhile_changes_nothing,
-                   a_roll_back_does_not_count_as_a_round_alone, one_at_a_time, a_finished_or_paused_job_goes_back_too,
-                   a_full_disk_halts_it);
+                   a_model_that_is_not_kept_changes_nothing, a_refused_one_leaves_a_job_at_rest,
+                   a_model_that_is_let_go_of_meanwhile_changes_nothing, a_roll_back_does_not_count_as_a_round_alone,
+                   one_at_a_time, a_finished_or_paused_job_goes_back_too, a_full_disk_halts_it);
 }
