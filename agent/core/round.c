@@ -215,14 +215,14 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
 /* The caller has already set the publication's bytes up for serving. Every other failure than a full or read-only disk
  * has ended the process. */
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
-  bool is_ours = scribe_kind_is_of_round(result->kind);
+  MUST(scribe_kind_is_of_round(result->kind));
   if (result->kind == SCRIBE_LOAD_MODEL)
     machine_on_model_loaded(m, result); /* whatever came of it */
   else if (scribe_is_refused(result->kind, result->error))
     machine_on_roll_back_refused(m, result);
-  else if (is_ours && result->error != ERR_OK)
+  else if (result->error != ERR_OK)
     halt(m, result, now_ms);
-  else if (is_ours)
+  else
     on_durable(m, result, now_ms);
   scribe_result_free(result);
 }
