@@ -25,6 +25,7 @@ struct reading {
   bool is_after; /* else the last so many */
   uint64_t after, last;
   bool waits; /* for the next event, where the agent can */
+  bool has_heading;
   char why[MAX_CONFIG_WHY_BYTES];
 };
 
@@ -96,6 +97,9 @@ static void print_row(const struct call *call, const json_t *row) {
 static size_t take_page(struct reading *r, json_t *data) {
   size_t i;
   const json_t *row, *rows = json_object_get(data, "events");
+  if (!r->has_heading)
+    print_heading(r->call);
+  r->has_heading = true;
   json_array_foreach(rows, i, row) {
     print_row(r->call, row);
   }
@@ -166,7 +170,6 @@ int verb_events(struct call *call) {
     return EXIT_USAGE;
   r.c = c;
   answer_warnings(call);
-  print_heading(call);
   bool follows = call->flags[FLAG_FOLLOW] != NULL;
   enum err e = read_all(&r);
   if (follows && (!e || e == ERR_NOT_CONNECTED))

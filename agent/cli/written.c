@@ -36,7 +36,7 @@ double seconds_a_round(const struct config *c, const struct site_job_config *job
   double sum = 0;
   size_t i, n = 0;
   if (history_read(c, &(struct history_query){.job = config_job_id(c, &job->job), .last = LOOK_BACK}, &data, why))
-    return 0;
+    return job->every_s;
   rows = json_object_get(data, "rounds");
   json_array_foreach(rows, i, row) {
     const json_t *seconds = json_object_get(row, "seconds");

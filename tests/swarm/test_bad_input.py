@@ -52,7 +52,7 @@ SITE_FAULTS = {
     "missing job": ("  - job: a.job.yaml\n    data", "  - data", ["job", "is missing"]),
     "missing data": ("    data:\n      train: train.csv\n", "", ["data.train"]),
     "no such job file": ("a.job.yaml", "b.job.yaml", ["b.job.yaml", "does not exist"]),
-    "two jobs": ("", "  - job: a.job.yaml\n    data:\n      train: train.csv\n", ["exactly one"]),
+    "two jobs": ("", "  - job: a.job.yaml\n    data:\n      train: train.csv\n", ["stands here twice", "remove one"]),
     "no job at all": (SITE[SITE.index("jobs:"):], "jobs: []\n", ["no job"]),
     "bad key": ("peers: []", "peers:\n  - name: b\n    key: GHW8-AR2K\n", ["public key"]),
     "own key as a peer": ("peers: []", "peers:\n  - name: b\n    key: OWN\n", ["own key"]),
