@@ -172,6 +172,21 @@ START_TEST(a_key_is_made_once_and_shown) {
 }
 END_TEST
 
+START_TEST(a_day_is_known_from_every_s_before_the_first_round) {
+  struct site_folder f = make_site();
+  point_to_data(&f);
+  ck_assert_int_eq(setenv("STARLING_ROUND_EVERY_S", "60", 1), 0);
+  CLI(&c, "-C", f.site, "config", "check", "--format", "json");
+  json_t *object = cli_capture_json(&c);
+  double written = json_number_value(json_at(object, "data.written_bytes"));
+  ck_assert_msg(c.code == EXIT_DONE && written > 0, "%s", c.out);
+  ck_assert_double_eq_tol(json_number_value(json_at(object, "data.written_day_bytes")), 1440 * written, 0.5);
+  ck_assert_int_eq(unsetenv("STARLING_ROUND_EVERY_S"), 0);
+  json_decref(object);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(config_show_has_values_and_origins) {
   struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
   CLI(&c, "-C", f.site, "config", "show", "--format", "tsv");
@@ -264,6 +279,9 @@ START_TEST(without_an_agent_the_exit_code_is_2) {
   CLI(&c, "-C", f.site, "rounds", "list");
   ck_assert_int_eq(c.code, EXIT_UNREACHABLE);
   ck_assert_ptr_nonnull(strstr(c.err, ": no agent has run there yet; start one with `starling run`"));
+  CLI(&c, "-C", f.site, "events");
+  ck_assert_int_eq(c.code, EXIT_UNREACHABLE);
+  ck_assert_str_eq(c.out, ""); /* no heading without an answer */
   CLI(&c, "-C", f.site, "rounds", "wait", "1", "--timeout", "0.2");
   ck_assert_int_eq(c.code, EXIT_UNREACHABLE);
   site_folder_free(&f);
@@ -279,6 +297,7 @@ int main(void) {
   tcase_add_test(tcase, init_makes_a_site_that_checks);
   tcase_add_test(tcase, init_makes_a_swarm_of_its_own);
   tcase_add_test(tcase, a_key_is_made_once_and_shown);
+  tcase_add_test(tcase, a_day_is_known_from_every_s_before_the_first_round);
   tcase_add_test(tcase, config_show_has_values_and_origins);
   tcase_add_test(tcase, config_keys_explains);
   tcase_add_test(tcase, a_peer_is_added_once);
