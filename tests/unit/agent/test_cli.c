@@ -175,13 +175,14 @@ END_TEST
 START_TEST(a_day_is_known_from_every_s_before_the_first_round) {
   struct site_folder f = make_site();
   point_to_data(&f);
-  ck_assert_int_eq(setenv("STARLING_ROUND_EVERY_S", "60", 1), 0);
+  FILE *site = fopen(f.site, "a");
+  ck_assert_ptr_nonnull(site);
+  ck_assert(fputs("    round: { every_s: 60 }\n", site) >= 0 && fclose(site) == 0);
   CLI(&c, "-C", f.site, "config", "check", "--format", "json");
   json_t *object = cli_capture_json(&c);
   double written = json_number_value(json_at(object, "data.written_bytes"));
   ck_assert_msg(c.code == EXIT_DONE && written > 0, "%s", c.out);
   ck_assert_double_eq_tol(json_number_value(json_at(object, "data.written_day_bytes")), 1440 * written, 0.5);
-  ck_assert_int_eq(unsetenv("STARLING_ROUND_EVERY_S"), 0);
   json_decref(object);
   site_folder_free(&f);
 }
