@@ -60,7 +60,8 @@ static enum err add(struct agent *a, const struct job_file *f, enum job_file_sta
   job_file_write(f, &w);
   MUST(writer_end(&w) == ERR_OK);
   uint8_t *fitted = realloc(bytes, w.n_bytes);
-  bytes = fitted ? fitted : bytes;
+  if (fitted)
+    bytes = fitted;
   struct known_file *k = &a->book.files[a->book.n++];
   *k = (struct known_file){.bytes = bytes, .n_bytes = w.n_bytes, .state = state, .configured = configured};
   MUST(job_file_read(bytes, w.n_bytes, &k->file) == ERR_OK);

@@ -18,6 +18,6 @@ int fsync(int fd) {
   return sync_by("fsync", fd);
 }
 
-int fdatasync(int fd) {
-  return sync_by("fdatasync", fd);
+int fdatasync(int fildes) {
+  return sync_by("fdatasync", fildes);
 }
