@@ -292,7 +292,8 @@ static void *answer_all(void *context) {
   while (!stops && (fd = accept(listener, NULL, NULL)) >= 0) {
     char byte = 0, last = 0;
     while (byte != '\n' && recv(fd, &byte, 1, 0) == 1)
-      last = byte == '\n' ? last : byte;
+      if (byte != '\n')
+        last = byte;
     stops = last == '!';
     (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL);
     close(fd);

@@ -25,7 +25,7 @@ static inline struct learner *small_learner(const struct contract *c) {
   MUST(schema_from_arch("dense classes", c, &schema, why) == ERR_OK);
   struct learner_config config = {
       .schema = schema, .train = {.epochs = 1, .batch = 4, .learning_rate = 0.1}, .n_copies = 1};
-  MUST(learner_open(&config, &l) == ERR_OK && learner_copy_bytes(l) == 4 * SMALL_VALUES);
+  MUST(learner_open(&config, &l) == ERR_OK && learner_copy_bytes(l) == sizeof(float[SMALL_VALUES]));
   return l;
 }
 
