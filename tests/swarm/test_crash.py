@@ -86,7 +86,7 @@ def boots(log):
     result = []
     for line in log.splitlines():
         at, _, rest = line.partition(" ")
-        if found := re.match(r"info resumed job=\S+ round=(\d+) sub=(\d+)", rest):
+        if found := re.match(r"info resumed job=\S+ version=\d+ round=(\d+) sub=(\d+)", rest):
             result.append(((int(found[1]), int(found[2])), []))
         elif rest.startswith("info round-committed"):
             result[-1][1].append(datetime.datetime.fromisoformat(at.replace("Z", "+00:00")).timestamp())
