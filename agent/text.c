@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A well-formed character that is no control, or 0. */
@@ -65,4 +66,13 @@ void text_escape(const char *text, char *out_text, size_t capacity) {
     text += n > 0 ? n : 1;
   }
   out_text[at] = '\0';
+}
+
+char *text_copy(const char *bytes, size_t n) {
+  char *copy = malloc(n + 1);
+  if (!copy)
+    return NULL;
+  memcpy(copy, bytes, n);
+  copy[n] = '\0';
+  return copy;
 }

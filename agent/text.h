@@ -15,4 +15,7 @@ bool text_is_clean(const char *text);
 /* Copies with every such byte as \xNN, cut at a whole character where it does not fit. */
 void text_escape(const char *text, char *out_text, size_t capacity);
 
+/* The n bytes as a string of their own; the caller frees. NULL: no memory. */
+char *text_copy(const char *bytes, size_t n);
+
 #endif

@@ -1,4 +1,5 @@
 #include "agent/tree.h"
+#include "agent/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ static enum err take_text(struct builder *b, char **out_text) {
     if ((unsigned char)value[i] < 0x20 || value[i] == 0x7f)
       return fail(b, ERR_SYNTAX, place_of(b->event.start_mark),
                   "a line break or control character inside a value; write it in one line");
-  char *text = strndup(value, n);
+  char *text = text_copy(value, n);
   if (!text)
     return fail(b, ERR_NO_MEMORY, (struct place){0}, err_sentence(ERR_NO_MEMORY));
   *out_text = text;

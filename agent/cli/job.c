@@ -14,6 +14,7 @@
 #include "agent/file.h"
 #include "agent/job_words.h"
 #include "agent/key.h"
+#include "agent/text.h"
 #include "crypto/digest.h"
 #include "crypto/job_file.h"
 #include "crypto/names.h"
@@ -207,7 +208,7 @@ static enum err change_stored(struct call *call, const struct config *c, const s
   if (e == ERR_OK)
     e = open_store(c, id, &store, why);
   if (e == ERR_OK && k->is_configured) {
-    text = strndup(k->job->job.text, k->job->job.n_text);
+    text = text_copy(k->job->job.text, k->job->job.n_text);
     if (text)
       sign_row(c, id, &k->job->job, text, &row);
     else

@@ -11,6 +11,7 @@
 #include "agent/file.h"
 #include "agent/job_words.h"
 #include "agent/key.h"
+#include "agent/text.h"
 #include "crypto/key_text.h"
 #include "crypto/names.h"
 #include "crypto/random.h"
@@ -221,7 +222,7 @@ static int keep(struct pull *p, const char *name, uint32_t version, const char *
                 const char *signed_by) {
   char path[MAX_PATH_BYTES], words[JOB_WORDS_BYTES];
   struct site_job_config *read = NULL;
-  char *there = NULL, *copy = strndup(text, n_text);
+  char *there = NULL, *copy = text_copy(text, n_text);
   size_t n_there = 0;
   job_words_write(name, version, words);
   enum err e = copy ? config_read_job(p->config, NULL, words, text, n_text, &read, p->why) : ERR_NO_MEMORY;

@@ -7,6 +7,7 @@
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/key.h"
+#include "agent/text.h"
 #include "crypto/key_text.h"
 
 static const char *const role_names[] = {
@@ -94,7 +95,7 @@ static void print_lines(const json_t *lines, FILE *out) {
 static void print_text(const char *text, FILE *out) {
   for (const char *at = text; at && *at;) {
     size_t n = strcspn(at, "\n");
-    char *line = strndup(at, n);
+    char *line = text_copy(at, n);
     fputs("  ", out);
     text_print(line ? line : "", out);
     fputc('\n', out);

@@ -650,7 +650,7 @@ START_TEST(a_kept_model_is_taken_back) {
   ck_assert_mem_eq(again->half.bytes, two->half.bytes, two->half.n_bytes);
   ck_assert_mem_eq(model_again->model.bytes, model_two->model.bytes, model_two->model.n_bytes);
   struct trainer_result *const all[] = {half, model, two, model_two, unpublished, again, model_again};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) // NOLINT(bugprone-sizeof-expression): an array of pointers
     trainer_result_free(all[i]);
   site_done(&s);
 }

@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(four_leaves_at_once_are_the_leaves) {
   struct digest leaves[LEAVES_AT_ONCE], leaf;
-  size_t n = LEAVES_AT_ONCE * CHUNK_BYTES;
+  size_t n = (size_t)LEAVES_AT_ONCE * CHUNK_BYTES;
   uint8_t *bytes = pattern_new(n + 1);
   for (size_t shift = 0; leaves_supported() && shift < 2; shift++) {
     uint32_t x = (uint32_t)shift;

@@ -709,7 +709,7 @@ START_TEST(tensors_of_equal_name_and_shape_are_taken) {
   ck_assert_mem_eq(half + learner_half_copy_offset(new.learner), after + head, 4 * new.n); /* x̂ = x */
 
   learner_model_write(new.learner, before);
-  bytes[head + 4 * 7 + 3] = 0x7f, bytes[head + 4 * 7 + 2] = 0xff; /* not finite, in a tensor that is taken */
+  bytes[head + 31] = 0x7f, bytes[head + 30] = 0xff; /* not finite, in a tensor that is taken */
   ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes, taken), ERR_NON_FINITE);
   ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, n_bytes - 1, taken), ERR_TRUNCATED);
   ck_assert_int_eq(learner_take(new.learner, old.schema, &hash, bytes, 3, taken), ERR_TRUNCATED);
