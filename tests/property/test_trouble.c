@@ -4,8 +4,9 @@
 #include "base/must.h"
 #include "tests/property/flock.h"
 #include "tests/unit/suite.h"
+#include "tests/property/size.h"
 
-enum { SEEDS = 40, TROUBLE_MS = 120000, HEALED_MS = 90000 };
+enum { TROUBLE_MS = 120000, HEALED_MS = 90000 };
 
 static struct flock *random_flock(uint64_t seed) {
   struct rng r;
@@ -108,7 +109,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("trouble");
   TCase *tcase = tcase_create("trouble");
-  tcase_add_loop_test(tcase, whatever_happens_all_go_on_together_once_it_is_healed, 1, SEEDS + 1);
+  tcase_add_loop_test(tcase, whatever_happens_all_go_on_together_once_it_is_healed, 1, (int)sized(4, 40, 400) + 1);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

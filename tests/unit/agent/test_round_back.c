@@ -238,7 +238,6 @@ START_TEST(a_full_disk_halts_it) {
 END_TEST
 
 int main(void) {
-  setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("agent/round_back", it_happens_between_rounds_in_every_phase,
                    peers_are_told_until_eight_more_rounds_are_committed, a_kill_right_after_it_keeps_it,
                    a_model_that_is_not_kept_changes_nothing, a_refused_one_leaves_a_job_at_rest,

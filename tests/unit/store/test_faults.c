@@ -299,7 +299,6 @@ START_TEST(a_read_only_disk_is_said_and_can_be_read) {
 END_TEST
 
 int main(void) {
-  setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_a_change_of_models_fails_once,
                    every_call_of_an_opening_fails_once, a_full_disk_halts_and_heals,
                    a_read_only_disk_is_said_and_can_be_read);

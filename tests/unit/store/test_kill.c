@@ -131,6 +131,5 @@ START_TEST(nothing_acknowledged_is_lost) {
 END_TEST
 
 int main(void) {
-  setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("kill", nothing_acknowledged_is_lost);
 }

@@ -379,7 +379,6 @@ START_TEST(job_files_are_bounded_and_keep_their_state) {
 END_TEST
 
 int main(void) {
-  setenv("CK_DEFAULT_TIMEOUT", "60", 0);
   return SUITE_RUN("model", the_newest_the_best_and_the_pinned_stay, a_shadow_is_kept_as_long_as_its_model,
                    what_is_served, going_back_is_one_more_commitment, going_back_from_an_open_round,
                    a_model_knows_its_trainings, a_damaged_model_is_not_gone_back_to,

@@ -405,7 +405,6 @@ START_TEST(events_are_a_ring) {
 END_TEST
 
 int main(void) {
-  setenv("CK_DEFAULT_TIMEOUT", "60", 0); /* SQLite waits for another program */
   return SUITE_RUN("open", a_first_start_makes_private_files, the_boot_epoch_rises_at_every_start,
                    the_boot_epoch_can_be_raised, a_lost_log_does_not_bring_an_epoch_back,
                    a_second_agent_is_locked_out_by_name, another_program_at_the_database_is_named,
