@@ -1,12 +1,14 @@
-/* Feeds a fuzz target the files named and MUTANTS seeded mutants of each. Each file is named first, so that a crash says where. */
+/* Feeds a fuzz target the files named and seeded mutants of each, fewer when STARLING_TEST_SIZE is small. Each file is
+ * named first, so that a crash says where. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must.h"
 #include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { MAX_BYTES = 64 * 1024, MUTANTS = 500, MAX_CHANGES = 4 };
+enum { MAX_BYTES = 64 * 1024, MUTANTS = 500, MUTANTS_SMALL = 100, MAX_CHANGES = 4 };
 
 struct input {
   uint8_t bytes[MAX_BYTES];
@@ -57,14 +59,14 @@ static void mutate(struct input *in, struct rng *r) {
     changes[rng_below(r, sizeof changes / sizeof changes[0])](in, r);
 }
 
-static void feed_file(const char *path) {
+static void feed_file(const char *path, uint64_t n_mutants) {
   static struct input whole, mutant;
   FILE *f = fopen(path, "rb");
   MUST(f != NULL);
   whole.n = fread(whole.bytes, 1, sizeof whole.bytes, f);
   fclose(f);
   LLVMFuzzerTestOneInput(whole.bytes, whole.n);
-  for (uint64_t seed = 0; seed < MUTANTS; seed++) {
+  for (uint64_t seed = 0; seed < n_mutants; seed++) {
     struct rng r;
     rng_init(&r, seed);
     mutant = whole;
@@ -74,10 +76,12 @@ static void feed_file(const char *path) {
 }
 
 int main(int argc, char **argv) {
+  const char *size = getenv("STARLING_TEST_SIZE");
+  uint64_t n_mutants = size != NULL && strcmp(size, "small") == 0 ? MUTANTS_SMALL : MUTANTS;
   for (int i = 1; i < argc; i++) {
     printf("%s\n", argv[i]);
     fflush(stdout);
-    feed_file(argv[i]);
+    feed_file(argv[i], n_mutants);
   }
   return argc > 1 ? 0 : 2;
 }
