@@ -3,8 +3,8 @@
  * and everybody merges everybody. */
 #include "base/must.h"
 #include "tests/property/flock.h"
-#include "tests/unit/suite.h"
 #include "tests/property/size.h"
+#include "tests/unit/suite.h"
 
 enum { TROUBLE_MS = 120000, HEALED_MS = 90000 };
 
