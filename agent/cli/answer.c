@@ -97,3 +97,13 @@ void answer_warn(struct call *call, const char *format, ...) {
   va_end(arguments);
   json_array_append_new(call->warnings, json_string(text));
 }
+
+void view_state_change(const struct call *call, const json_t *data, const char *what, const char *state, FILE *out) {
+  bool changed = json_is_true(json_object_get(data, "changed"));
+  if (call->format == FORMAT_TSV)
+    fprintf(out, "%s\t%s\n", what, changed ? "yes" : "no");
+  else if (changed)
+    fprintf(out, "%s %s %s\n", what, call->checks ? "would be" : "is", state);
+  else
+    fprintf(out, "%s is %s already; nothing changed\n", what, state);
+}

@@ -20,6 +20,10 @@ int answer(struct call *call, json_t *data, void (*view)(const struct call *call
 int answer_change(struct call *call, json_t *data, bool changed,
                   void (*view)(const struct call *call, const json_t *data, FILE *out));
 
+/* The view of a change that makes `what` something: "X is accepted", "X would be accepted", or that it is so already; as
+ * TSV the thing and yes or no. */
+void view_state_change(const struct call *call, const json_t *data, const char *what, const char *state, FILE *out);
+
 /* Prints an error and returns `code`. `name` is stable: err_name(e), or "usage" for arguments that are no verb's; hint NULL or what to do. */
 __attribute__((format(printf, 5, 6))) int answer_error(struct call *call, int code, const char *name, const char *hint,
                                                        const char *format, ...);

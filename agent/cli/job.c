@@ -66,15 +66,8 @@ int verb_job_status(struct call *call) {
 /* ---- changes ------------------------------------------------------------------------------------------------------ */
 
 static void view_change(const struct call *call, const json_t *data, FILE *out) {
-  bool changed = json_is_true(json_object_get(data, "changed"));
-  const char *job = json_string_value(json_object_get(data, "job")),
-             *what = json_string_value(json_object_get(data, "to"));
-  if (call->format == FORMAT_TSV)
-    fprintf(out, "%s\t%s\n", job, changed ? "yes" : "no");
-  else if (changed)
-    fprintf(out, "%s %s %s\n", job, call->checks ? "would be" : "is", what);
-  else
-    fprintf(out, "%s is %s already; nothing changed\n", job, what);
+  view_state_change(call, data, json_string_value(json_object_get(data, "job")),
+                    json_string_value(json_object_get(data, "to")), out);
 }
 
 static int answer_changed(struct call *call, const char *job, const char *to, bool changed, bool is_stored) {

@@ -228,15 +228,8 @@ static enum err write_store(struct change *c, bool *out_changed) {
 }
 
 static void view(const struct call *call, const json_t *data, FILE *out) {
-  const char *what = json_string_value(json_object_get(data, "model")),
-             *done = json_string_value(json_object_get(data, "done"));
-  bool changed = json_is_true(json_object_get(data, "changed"));
-  if (call->format == FORMAT_TSV)
-    fprintf(out, "%s\t%s\n", what, changed ? "yes" : "no");
-  else if (changed)
-    fprintf(out, "%s %s %s\n", what, call->checks ? "would be" : "is", done);
-  else
-    fprintf(out, "%s is %s already; nothing changed\n", what, done);
+  view_state_change(call, data, json_string_value(json_object_get(data, "model")),
+                    json_string_value(json_object_get(data, "done")), out);
 }
 
 static int change_run(struct change *c) {

@@ -26,6 +26,13 @@ void agent_fail(struct agent *a, int exit_code, const char *event, const char *s
   a->is_stopping = exit_code != EXIT_USAGE || !a->holds;
 }
 
+const char *agent_name_of_key(const struct agent *a, const struct identity_key *key) {
+  for (size_t i = 0; i < a->config->n_peers; i++)
+    if (identity_key_equal(key, &a->keys[i]))
+      return a->names[i];
+  return identity_key_equal(key, identity_public(a->identity)) ? a->config->name : "";
+}
+
 /* ---- start, one part after the other ------------------------------------------------------------------------------ */
 
 static enum err take_peers(struct agent *a) {

@@ -40,13 +40,6 @@ const struct site_job_config *book_settings(const struct agent *a, const char *n
   return found;
 }
 
-static const char *name_of_key(const struct agent *a, const struct identity_key *key) {
-  for (size_t i = 0; i < a->config->n_peers; i++)
-    if (identity_key_equal(key, &a->keys[i]))
-      return a->names[i];
-  return identity_key_equal(key, identity_public(a->identity)) ? a->config->name : "";
-}
-
 /* A copy of the signed object: the entry's text is in it. ERR_LIMIT, ERR_NO_MEMORY. */
 static enum err add(struct agent *a, const struct job_file *f, enum job_file_state state,
                     const struct site_job_config *configured, struct known_file **out) {
@@ -266,7 +259,7 @@ static enum err write_file(struct agent *a, uint64_t client, const struct known_
   snprintf(c->event, sizeof c->event, "%s", events[state]);
   snprintf(c->peer, sizeof c->peer, "%s", peer ? peer : "");
   snprintf(c->text, sizeof c->text, "%s@%" PRIu32 ", signed by %s", k->file.name, k->file.version,
-           name_of_key(a, &k->file.proposer));
+           agent_name_of_key(a, &k->file.proposer));
   agent_call(a, &c->call);
   return ERR_OK;
 }

@@ -26,13 +26,6 @@ static size_t count_accepted(const struct agent *a, const struct digest *id) {
   return n;
 }
 
-static const char *signer(const struct agent *a, const struct identity_key *key) {
-  for (size_t i = 0; i < a->config->n_peers; i++)
-    if (identity_key_equal(key, &a->keys[i]))
-      return a->names[i];
-  return identity_key_equal(key, identity_public(a->identity)) ? a->config->name : "";
-}
-
 static json_t *row_of(struct agent *a, const struct known_file *k) {
   char key[KEY_TEXT_BYTES];
   struct agent_job *j = running(a, &k->file.job);
@@ -57,7 +50,7 @@ static json_t *row_of(struct agent *a, const struct known_file *k) {
   json_object_set_new(o, "metric",
                       j ? json_string(metric_name(contract_metric(j->config->job.contract))) : json_null());
   json_object_set_new(o, "validation", is_measured ? json_real(mean) : json_null());
-  json_object_set_new(o, "signed_by", json_string(signer(a, &k->file.proposer)));
+  json_object_set_new(o, "signed_by", json_string(agent_name_of_key(a, &k->file.proposer)));
   json_object_set_new(o, "proposer", json_string(key));
   json_object_set_new(o, "note", json_string(j && serving_is(j) ? serving_note(a, k->file.name) : k->fault));
   return o;

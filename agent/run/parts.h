@@ -135,6 +135,9 @@ struct agent {
   char sentence[MAX_CONFIG_WHY_BYTES]; /* why it cannot work; shown by `health` */
 };
 
+/* The label of the peer with the key, our own name for our own key, "" for a stranger's. */
+const char *agent_name_of_key(const struct agent *a, const struct identity_key *key);
+
 /* Ends the loop with an exit code and one line. */
 void agent_fail(struct agent *a, int exit_code, const char *event, const char *sentence);
 
