@@ -123,13 +123,6 @@ static enum err contributions_read(struct store *s, uint64_t job, struct round_l
   return e;
 }
 
-enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
-                             struct store_contribution *out_rows, size_t capacity, size_t *out_n) {
-  uint64_t id;
-  enum err e = room_job_find(s, job, &id);
-  return e == ERR_OK ? contributions_read(s, id, label, out_rows, capacity, out_n) : e;
-}
-
 enum err store_round_find(struct store *s, const struct digest *job, struct round_label label,
                           struct store_round *out_round, struct store_contribution *out_peers, size_t capacity,
                           size_t *out_n_peers) {

@@ -15,13 +15,11 @@ static const char *state_name(enum job_file_state state) {
 }
 
 static enum err state_find(const char *name, enum job_file_state *out_state) {
-  for (size_t i = 0; i < N_STATES; i++) {
-    if (strcmp(state_names[i], name) == 0) {
-      *out_state = (enum job_file_state)i;
-      return ERR_OK;
-    }
-  }
-  return ERR_CORRUPT;
+  size_t i;
+  enum err e = word_find(state_names, N_STATES, name, &i);
+  if (e == ERR_OK)
+    *out_state = (enum job_file_state)i;
+  return e;
 }
 
 /* The columns after the digest. */

@@ -13,13 +13,11 @@ const char *serving_mode_name(enum serving_mode mode) {
 }
 
 enum err serving_mode_find(const char *name, enum serving_mode *out_mode) {
-  for (size_t i = 0; i < N_MODES; i++) {
-    if (strcmp(mode_names[i], name) == 0) {
-      *out_mode = (enum serving_mode)i;
-      return ERR_OK;
-    }
-  }
-  return ERR_CORRUPT;
+  size_t i;
+  enum err e = word_find(mode_names, N_MODES, name, &i);
+  if (e == ERR_OK)
+    *out_mode = (enum serving_mode)i;
+  return e;
 }
 
 /* What the bodies of the changing calls share. */

@@ -1,8 +1,7 @@
 #include "store/outcome.h"
 
-#include <string.h>
-
 #include "base/must.h"
+#include "store/query.h"
 
 static const char *const names[] = {
     [ROUND_MERGED] = "merged",   [ROUND_SHORT] = "short",
@@ -18,11 +17,9 @@ const char *outcome_name(enum round_outcome outcome) {
 }
 
 enum err outcome_find(const char *name, enum round_outcome *out_outcome) {
-  for (size_t i = 0; i < N_OUTCOMES; i++) {
-    if (strcmp(names[i], name) == 0) {
-      *out_outcome = (enum round_outcome)i;
-      return ERR_OK;
-    }
-  }
-  return ERR_CORRUPT;
+  size_t i;
+  enum err e = word_find(names, N_OUTCOMES, name, &i);
+  if (e == ERR_OK)
+    *out_outcome = (enum round_outcome)i;
+  return e;
 }

@@ -115,3 +115,13 @@ size_t column_blob(struct query *q, uint8_t *out_bytes, size_t capacity) {
     memcpy(out_bytes, bytes, n_bytes);
   return n_bytes;
 }
+
+enum err word_find(const char *const *words, size_t n, const char *word, size_t *out_index) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(words[i], word) == 0) {
+      *out_index = i;
+      return ERR_OK;
+    }
+  }
+  return ERR_CORRUPT;
+}

@@ -44,4 +44,7 @@ bool column_fixed(struct query *q, void *out_bytes, size_t n_bytes);      /* fal
 bool column_digest(struct query *q, struct digest *out_digest);           /* the same */
 size_t column_blob(struct query *q, uint8_t *out_bytes, size_t capacity); /* its length, 0 for NULL */
 
+/* Where a word stands in a list of stable names. ERR_CORRUPT: this version never wrote it. */
+MUST_USE enum err word_find(const char *const *words, size_t n, const char *word, size_t *out_index);
+
 #endif

@@ -301,10 +301,6 @@ MUST_USE enum err store_round_find(struct store *s, const struct digest *job, st
                                    struct store_round *out_round, struct store_contribution *out_peers, size_t capacity,
                                    size_t *out_n_peers);
 
-/* All rows of one label, in key order. */
-MUST_USE enum err store_contributions(struct store *s, const struct digest *job, struct round_label label,
-                                      struct store_contribution *out_rows, size_t capacity, size_t *out_n);
-
 /* Jobs with at least one row, so that the CLI can name the only one. */
 MUST_USE enum err store_jobs(struct store *s, struct digest *out_jobs, size_t capacity, size_t *out_n);
 

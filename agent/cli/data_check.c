@@ -13,6 +13,7 @@ enum { FLAG_JOB, FLAG_LABELS };
 
 /* The answer as it grows, over all files of all jobs. */
 struct report {
+  struct call *call; /* takes the warnings */
   json_t *files, *findings;
   size_t n_errors, n_warnings;
   char why[MAX_CONFIG_WHY_BYTES];
@@ -60,6 +61,9 @@ static enum err check_file(struct report *r, const struct job_config *job, const
     data_place_text(&place, r->why, sizeof r->why);
     return e;
   }
+  if (options.against && sample_set_is_full(options.against))
+    answer_warn(r->call, "%s: duplicates of the first %d training samples only were looked for", role->file.path,
+                MAX_PROFILE_SAMPLES);
   e = *training ? check_test(p, job->contract, &f) : check_training(p, job->contract, &f);
   if (e) {
     snprintf(r->why, sizeof r->why, "%s: %s", role->file.path, err_sentence(e));
@@ -152,7 +156,7 @@ int verb_data_check(struct call *call) {
                         "--job and --labels belong to a file; write starling data check FILE");
   if (!(path ? load_job(call, &c) : call_load_config(call, &c)))
     return EXIT_USAGE;
-  struct report r = {.files = json_array(), .findings = json_array()};
+  struct report r = {.call = call, .files = json_array(), .findings = json_array()};
   enum err e = ERR_OK;
   struct profile *training = NULL;
   if (path)

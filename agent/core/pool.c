@@ -217,10 +217,6 @@ bool pool_close(struct pool *p, const struct scale **out_scale) {
   return true;
 }
 
-bool pool_is_frozen(const struct pool *p) {
-  return p->is_frozen;
-}
-
 bool pool_differs(const struct pool *p, size_t peer) {
   const struct pool_peer *of = &p->peers[peer];
   return p->is_frozen && of->is_frozen && !scales_equal(&p->frozen, &of->frozen);

@@ -40,8 +40,6 @@ void pool_set_live(struct pool *p, size_t peer, bool is_live);
 /* Closes the pool or takes the peers' numbers when that can be: true at the one call that freezes, *out_scale borrowed. */
 bool pool_close(struct pool *p, const struct scale **out_scale);
 
-bool pool_is_frozen(const struct pool *p);
-
 /* Whether the peer has frozen other numbers than ours. */
 bool pool_differs(const struct pool *p, size_t peer);
 
