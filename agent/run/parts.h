@@ -246,6 +246,16 @@ void pooling_on_words(struct agent_job *j, size_t peer, const struct wire_pool *
 /* Whether it waits for peers' statistics, and whose: "mec-03, mec-09". */
 bool pooling_waits(const struct agent_job *j, char *out_names, size_t capacity);
 
+/* status.c: what the agent says of itself. */
+json_t *status_json(const struct agent_job *j, uint64_t now_ms);
+json_t *status_peers_json(const struct agent_job *j, uint64_t now_ms);
+
+/* Healthy is an agent whose jobs all are; else the first that is not says why. */
+json_t *status_health_json(const struct agent *a);
+
+/* A number that moves with what people wait for: word, phase, round, and the state of each peer. */
+uint64_t status_change(const struct agent_job *j);
+
 /* answers.c: what the control socket is asked. */
 struct control_events agent_control_events(struct agent *a);
 void agent_answer_query(struct agent *a, const struct scribe_result *result);
