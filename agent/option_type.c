@@ -1,0 +1,650 @@
+#include "agent/option_type.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config.h"
+#include "agent/file.h"
+#include "agent/job_words.h"
+#include "agent/scalar.h"
+#include "base/must.h"
+#include "crypto/key_text.h"
+#include "models/number.h"
+
+static void *field_of(const struct option *o, void *base) {
+  return (char *)base + o->offset;
+}
+
+static const void *const_field_of(const struct option *o, const void *base) {
+  return (const char *)base + o->offset;
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 6, 0))) static enum err vfail(struct option_reader *r, enum err e, const char *file,
+                                                            struct place at, const char *name, const char *format,
+                                                            va_list arguments) {
+  char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  if (at.line)
+    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s%s", file, at.line, at.column, name, sentence);
+  else
+    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s: %s%s", file, name, sentence);
+  return e;
+}
+
+/* About a key or value of the map being read. */
+enum err option_fail_at(struct option_reader *r, enum err e, struct place at, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vfail(r, e, r->file, at, "", format, arguments);
+  va_end(arguments);
+  return e;
+}
+
+enum err option_fail(struct option_reader *r, const struct option *o, enum err e, const struct tree *otherwise,
+                     const char *format, ...) {
+  char name[2 * MAX_NAME_BYTES];
+  const struct option_origin *origin = &r->origins[option_index(o)];
+  snprintf(name, sizeof name, "%s%s: ", option_prefix(o), o->path);
+  va_list arguments;
+  va_start(arguments, format);
+  vfail(r, e, origin->file ? origin->file : r->file, origin->file || !otherwise ? origin->place : otherwise->place,
+        name, format, arguments);
+  va_end(arguments);
+  return e;
+}
+
+enum err option_no_memory(struct option_reader *r) {
+  snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s: %s", r->file, err_sentence(ERR_NO_MEMORY));
+  return ERR_NO_MEMORY;
+}
+
+/* About an item of the option's list rather than the whole. */
+static enum err fail_item(struct option_reader *r, const struct option *o, enum err e, const struct tree *item,
+                          const char *sentence) {
+  return option_fail_at(r, e, item->place, "%s%s: %s", option_prefix(o), o->path, sentence);
+}
+
+/* ---- scalar types ------------------------------------------------------------------------------------------------- */
+
+/* The value must be one text that is not empty. */
+enum err option_need_text(struct option_reader *r, const struct option *o, const struct tree *value) {
+  if (value->kind != TREE_TEXT)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "a %s where one value is expected; write %s",
+                       value->kind == TREE_LIST ? "list" : "map", o->type->name);
+  if (value->text[0] == '\0')
+    return option_fail(r, o, ERR_SYNTAX, NULL, "no value; write %s or remove the line", o->type->name);
+  return ERR_OK;
+}
+
+static enum err read_u64(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  uint64_t number;
+  enum err e = scalar_integer(value->text, (uint64_t)o->min, (uint64_t)o->max, &number, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  *(uint64_t *)field_of(o, base) = number;
+  return ERR_OK;
+}
+
+static void write_u64(const struct option *o, const void *base, FILE *out) {
+  uint64_t value = *(const uint64_t *)const_field_of(o, base);
+  if (value > 0 || o->min <= 0) /* else not given */
+    fprintf(out, "%" PRIu64, value);
+}
+
+static enum err read_u32(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  uint64_t number;
+  MUST(o->max <= UINT32_MAX);
+  enum err e = scalar_integer(value->text, (uint64_t)o->min, (uint64_t)o->max, &number, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  *(uint32_t *)field_of(o, base) = (uint32_t)number;
+  return ERR_OK;
+}
+
+static void write_u32(const struct option *o, const void *base, FILE *out) {
+  uint32_t value = *(const uint32_t *)const_field_of(o, base);
+  if (value > 0 || o->min <= 0) /* else not given */
+    fprintf(out, "%" PRIu32, value);
+}
+
+/* Steps a round: a number, or that of the swarm. */
+static enum err read_steps(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct job_config *job = base;
+  job->is_steps_auto = strcmp(value->text, "auto") == 0;
+  return job->is_steps_auto ? ERR_OK : read_u32(r, o, value, base);
+}
+
+static void write_steps(const struct option *o, const void *base, FILE *out) {
+  const struct job_config *job = base;
+  if (job->is_steps_auto)
+    fputs("auto", out);
+  else
+    write_u32(o, base, out);
+}
+
+static void write_number(double value, FILE *out) {
+  char text[NUMBER_TEXT_BYTES];
+  number_write(value, text);
+  fputs(text, out);
+}
+
+static enum err read_f64(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  enum err e = scalar_number(value->text, o->min, o->max, field_of(o, base), why);
+  return e ? option_fail(r, o, e, NULL, "%s", why) : ERR_OK;
+}
+
+static void write_f64(const struct option *o, const void *base, FILE *out) {
+  write_number(*(const double *)const_field_of(o, base), out);
+}
+
+static enum err read_word(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  size_t index;
+  enum err e = scalar_word(value->text, o->words, &index, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  unsigned number = (unsigned)index; /* every enumeration here has the representation of unsigned */
+  memcpy(field_of(o, base), &number, sizeof number);
+  return ERR_OK;
+}
+
+static void write_word(const struct option *o, const void *base, FILE *out) {
+  unsigned number;
+  memcpy(&number, const_field_of(o, base), sizeof number);
+  fputs(o->words[number], out);
+}
+
+/* A word of which only one is known yet: checked, not kept. */
+static enum err read_only_word(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  (void)base;
+  char why[MAX_REASON_BYTES];
+  size_t index;
+  enum err e = scalar_word(value->text, o->words, &index, why);
+  return e ? option_fail(r, o, e, NULL, "%s", why) : ERR_OK;
+}
+
+static void write_only_word(const struct option *o, const void *base, FILE *out) {
+  (void)base;
+  fputs(o->words[0], out);
+}
+
+static enum err read_label(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  enum err e = scalar_label(value->text, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  snprintf(field_of(o, base), MAX_NAME_BYTES, "%s", value->text);
+  return ERR_OK;
+}
+
+static enum err read_name(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  if (strlen(value->text) >= MAX_NAME_BYTES)
+    return option_fail(r, o, ERR_LIMIT, NULL, "\"%.40s\"… is too long; write at most %d bytes", value->text,
+                       MAX_NAME_BYTES - 1);
+  snprintf(field_of(o, base), MAX_NAME_BYTES, "%s", value->text);
+  return ERR_OK;
+}
+
+/* Every text in an array inside its structure. */
+static void write_text(const struct option *o, const void *base, FILE *out) {
+  fputs(const_field_of(o, base), out);
+}
+
+static enum err read_address(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  enum err e = scalar_address(value->text, ADDRESS_DIAL, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  snprintf(field_of(o, base), MAX_ADDRESS_BYTES, "%s", value->text);
+  return ERR_OK;
+}
+
+static enum err read_path(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  if (path_join(r->folder, value->text, field_of(o, base)))
+    return option_fail(r, o, ERR_LIMIT, NULL, "the path is too long; at most %d bytes", MAX_PATH_BYTES - 1);
+  return ERR_OK;
+}
+
+static enum err keep_text(struct option_reader *r, const char *text, char **field) {
+  char *copy = strdup(text);
+  if (!copy)
+    return option_no_memory(r);
+  free(*field);
+  *field = copy;
+  return ERR_OK;
+}
+
+static enum err read_data_path(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char path[MAX_PATH_BYTES];
+  if (path_join(r->folder, value->text, path))
+    return option_fail(r, o, ERR_LIMIT, NULL, "the path is too long; at most %d bytes", MAX_PATH_BYTES - 1);
+  return keep_text(r, path, field_of(o, base));
+}
+
+static enum err read_arch(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  if (strlen(value->text) >= MAX_ARCH_BYTES)
+    return option_fail(r, o, ERR_LIMIT, NULL, "the line is too long; at most %d bytes", MAX_ARCH_BYTES - 1);
+  return keep_text(r, value->text, field_of(o, base));
+}
+
+static void write_pointed_text(const struct option *o, const void *base, FILE *out) {
+  const char *text = *(char *const *)const_field_of(o, base);
+  fputs(text ? text : "", out);
+}
+
+static enum err read_key(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  enum err e = key_text_read(value->text, field_of(o, base));
+  switch (e) {
+  case ERR_OK:
+    return ERR_OK;
+  case ERR_CORRUPT:
+    return option_fail(r, o, ERR_SYNTAX, NULL, "the key is mistyped; copy what `starling key show` prints there");
+  case ERR_RANGE:
+    return option_fail(r, o, ERR_RANGE, NULL, "no usable public key; copy what `starling key show` prints there");
+  default:
+    return option_fail(r, o, ERR_SYNTAX, NULL,
+                       "not a public key; write its 14 groups as `starling key show` prints them");
+  }
+}
+
+static void write_key(const struct option *o, const void *base, FILE *out) {
+  char text[KEY_TEXT_BYTES];
+  key_text_write(const_field_of(o, base), text);
+  fputs(text, out);
+}
+
+static enum err read_shape(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct contract *c = base;
+  char why[MAX_REASON_BYTES];
+  uint32_t shape[3];
+  enum err e = scalar_shape(value->text, shape, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  c->height = shape[0], c->width = shape[1], c->channels = shape[2];
+  return ERR_OK;
+}
+
+static void write_shape(const struct option *o, const void *base, FILE *out) {
+  const struct contract *c = base;
+  (void)o;
+  if (c->channels)
+    fprintf(out, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, c->height, c->width, c->channels);
+}
+
+static enum err read_range(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct contract *c = base;
+  char why[MAX_REASON_BYTES];
+  enum err e = scalar_range(value->text, &c->range_lo, &c->range_hi, why);
+  return e ? option_fail(r, o, e, NULL, "%s", why) : ERR_OK;
+}
+
+static void write_bounds(const char *before, double lo, double hi, FILE *out) {
+  if (lo < -DBL_MAX || hi > DBL_MAX)
+    return;
+  fputs(before, out);
+  write_number(lo, out);
+  fputs("..", out);
+  write_number(hi, out);
+}
+
+static void write_range(const struct option *o, const void *base, FILE *out) {
+  const struct contract *c = base;
+  (void)o;
+  write_bounds("", c->range_lo, c->range_hi, out);
+}
+
+/* "iid", "dirichlet 0.3", "shards 2", "none". */
+static enum err read_split_rule(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct split *split = &((struct contract *)base)->split;
+  char why[MAX_REASON_BYTES], word[MAX_NAME_BYTES];
+  size_t n_word = strcspn(value->text, " "), index;
+  const char *amount = value->text + n_word + strspn(value->text + n_word, " ");
+  snprintf(word, sizeof word, "%.*s", (int)(n_word < sizeof word ? n_word : sizeof word - 1), value->text);
+  enum err e = scalar_word(word, o->words, &index, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  bool takes_amount = index == SPLIT_DIRICHLET || index == SPLIT_SHARDS;
+  if (takes_amount != (amount[0] != '\0'))
+    return option_fail(r, o, ERR_SYNTAX, NULL,
+                       takes_amount ? "%s needs a number; write as in %s %s" : "%s takes no number", word, word,
+                       index == SPLIT_DIRICHLET ? "0.3" : "2");
+  uint64_t shards = 0;
+  if (index == SPLIT_DIRICHLET)
+    e = scalar_number(amount, 1e-3, 1e6, &split->alpha, why);
+  if (index == SPLIT_SHARDS)
+    e = scalar_integer(amount, 1, MAX_PARTS, &shards, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  split->shards = (uint32_t)shards;
+  split->rule = (enum split_rule)index;
+  return ERR_OK;
+}
+
+static void write_split_rule(const struct option *o, const void *base, FILE *out) {
+  const struct split *split = &((const struct contract *)base)->split;
+  fputs(o->words[split->rule], out);
+  if (split->rule == SPLIT_SHARDS)
+    fprintf(out, " %" PRIu32, split->shards);
+  if (split->rule == SPLIT_DIRICHLET) {
+    fputc(' ', out);
+    write_number(split->alpha, out);
+  }
+}
+
+/* ---- lists and maps ----------------------------------------------------------------------------------------------- */
+
+static size_t count_children(const struct tree *parent) {
+  size_t n = 0;
+  for (const struct tree *child = parent->first; child; child = child->next)
+    n++;
+  return n;
+}
+
+/* A list of maps that config.c reads one by one. */
+static enum err read_maps(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  (void)base;
+  if (value->kind != TREE_LIST)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "not a list; begin each entry with '- ' on its own line");
+  for (const struct tree *item = value->first; item; item = item->next)
+    if (item->kind != TREE_MAP)
+      return fail_item(r, o, ERR_SYNTAX, item, "an entry without keys; write KEY: VALUE lines after '- '");
+  return ERR_OK;
+}
+
+static void write_nothing(const struct option *o, const void *base, FILE *out) {
+  (void)o, (void)base, (void)out;
+}
+
+static enum err read_listen(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct config *c = base;
+  char why[MAX_REASON_BYTES];
+  const struct tree *item = value->kind == TREE_TEXT ? value : value->first; /* one address needs no list */
+  size_t n = value->kind == TREE_TEXT ? 1 : count_children(value);
+  if (value->kind == TREE_MAP)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "a map where a list is expected; write [ \"tcp://[::]:7411\" ]");
+  if (n > MAX_LISTEN)
+    return option_fail(r, o, ERR_LIMIT, NULL, "%zu addresses; write at most %d", n, MAX_LISTEN);
+  if (n == 0)
+    return ERR_OK;
+  c->listen = calloc(n, sizeof *c->listen);
+  if (!c->listen)
+    return option_no_memory(r);
+  for (; item; item = value->kind == TREE_TEXT ? NULL : item->next) {
+    if (item->kind != TREE_TEXT)
+      return fail_item(r, o, ERR_SYNTAX, item, "not an address; quote it as in \"tcp://[::]:7411\"");
+    enum err e = scalar_address(item->text, ADDRESS_LISTEN, why);
+    if (e)
+      return fail_item(r, o, e, item, why);
+    for (size_t i = 0; i < c->n_listen; i++)
+      if (strcmp(c->listen[i], item->text) == 0)
+        return fail_item(r, o, ERR_EXISTS, item, "the address stands here twice; remove one");
+    snprintf(c->listen[c->n_listen++], sizeof *c->listen, "%s", item->text);
+  }
+  return ERR_OK;
+}
+
+/* Text inside a list: quoted where a YAML reader or a comparison could misread it. */
+static void write_item(const char *text, bool is_first, FILE *out) {
+  char why[MAX_REASON_BYTES];
+  fputs(is_first ? "" : ", ", out);
+  if (scalar_label(text, why) == ERR_OK) {
+    fputs(text, out);
+    return;
+  }
+  fputc('"', out);
+  for (; *text; text++)
+    fprintf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+  fputc('"', out);
+}
+
+static void write_listen(const struct option *o, const void *base, FILE *out) {
+  const struct config *c = base;
+  (void)o;
+  fputc('[', out);
+  for (size_t i = 0; i < c->n_listen; i++)
+    write_item(c->listen[i], i == 0, out);
+  fputc(']', out);
+}
+
+/* The value must be a list of at most max items. */
+static enum err need_list(struct option_reader *r, const struct option *o, const struct tree *value, size_t max) {
+  if (value->kind != TREE_LIST)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "not a list; write as in [ first, second ]");
+  size_t n = count_children(value);
+  return n <= max ? ERR_OK : option_fail(r, o, ERR_LIMIT, NULL, "%zu names; write at most %zu", n, max);
+}
+
+static const char *const name_limit = "the name is empty or longer than 63 bytes; shorten it";
+
+static enum err read_classes(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  enum err e = need_list(r, o, value, MAX_CLASSES);
+  for (const struct tree *item = value->first; item && !e; item = item->next) {
+    if (item->kind != TREE_TEXT || item->text[0] == '\0')
+      return fail_item(r, o, ERR_SYNTAX, item, "not a class name; write one word or quoted text");
+    e = contract_add_class(base, item->text);
+    if (e)
+      return fail_item(r, o, e, item, e == ERR_LIMIT ? name_limit : err_sentence(e));
+  }
+  return e;
+}
+
+static void write_classes(const struct option *o, const void *base, FILE *out) {
+  const struct contract *c = base;
+  (void)o;
+  fputc('[', out);
+  for (size_t i = 0; i < c->n_classes; i++)
+    write_item(c->classes[i].text, i == 0, out);
+  fputc(']', out);
+}
+
+/* `temp_C` or `{ name: temp_C, unit: "°C", range: -40..85 }`. */
+static enum err read_feature(struct option_reader *r, const struct option *o, const struct tree *item, void *base) {
+  const char *name = item->kind == TREE_TEXT ? item->text : NULL, *unit = NULL, *range = NULL;
+  const struct { const char *key, **text; } parts[] = {{"name", &name}, {"unit", &unit}, {"range", &range}};
+  for (const struct tree *child = item->kind == TREE_MAP ? item->first : NULL; child; child = child->next) {
+    const char **to = NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+      if (strcmp(child->key, parts[i].key) == 0)
+        to = parts[i].text;
+    if (!to || *to || child->kind != TREE_TEXT)
+      return option_fail_at(
+          r, ERR_SYNTAX, child->key_place,
+          "%s: a feature has one `name`, at most one `unit` and `range`; write { name: temp_C, unit: C, "
+          "range: -40..85 }",
+          o->path);
+    *to = child->text;
+  }
+  if (!name || !name[0])
+    return fail_item(r, o, ERR_SYNTAX, item, "not a feature; write its name or { name: temp_C, unit: C }");
+  struct contract *c = base;
+  char why[MAX_REASON_BYTES];
+  enum err e = contract_add_feature(c, name, unit);
+  if (e)
+    return fail_item(r, o, e, item, e == ERR_LIMIT ? name_limit : err_sentence(e));
+  struct feature *added = &c->features[c->n_features - 1];
+  e = range ? scalar_range(range, &added->range_lo, &added->range_hi, why) : ERR_OK;
+  return e ? fail_item(r, o, e, item, why) : ERR_OK;
+}
+
+static enum err read_features(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  enum err e = need_list(r, o, value, MAX_CSV_COLUMNS);
+  for (const struct tree *item = value->first; item && !e; item = item->next)
+    e = read_feature(r, o, item, base);
+  return e;
+}
+
+static void write_features(const struct option *o, const void *base, FILE *out) {
+  const struct contract *c = base;
+  (void)o;
+  fputc('[', out);
+  for (size_t i = 0; i < c->n_features; i++) {
+    write_item(c->features[i].name, i == 0, out);
+    if (c->features[i].unit[0])
+      fprintf(out, " (%s)", c->features[i].unit);
+    write_bounds(" ", c->features[i].range_lo, c->features[i].range_hi, out);
+  }
+  fputc(']', out);
+}
+
+/* One of the two halves of `scale: { mean: …, sd: … }`: a number or a list of them into out [n]. */
+static enum err read_scale_half(struct option_reader *r, const struct option *o, const struct tree *half, double min,
+                                double *out) {
+  char why[MAX_REASON_BYTES];
+  for (const struct tree *item = half->kind == TREE_LIST ? half->first : half; item;
+       item = half->kind == TREE_LIST ? item->next : NULL) {
+    if (item->kind != TREE_TEXT)
+      return fail_item(r, o, ERR_SYNTAX, item, "not a number; write as in mean: [ 14.2, 21.5 ]");
+    enum err e = scalar_number(item->text, min, 1e300, out++, why);
+    if (e)
+      return fail_item(r, o, e, item, why);
+  }
+  return ERR_OK;
+}
+
+static enum err read_scale_map(struct option_reader *r, const struct option *o, const struct tree *value,
+                               struct scale *scale) {
+  const struct tree *mean = NULL, *sd = NULL;
+  for (const struct tree *child = value->first; child; child = child->next) {
+    const struct tree **to = strcmp(child->key, "mean") == 0 ? &mean : strcmp(child->key, "sd") == 0 ? &sd : NULL;
+    if (!to || *to)
+      return option_fail_at(r, to ? ERR_EXISTS : ERR_SYNTAX, child->key_place,
+                            "scale: one `mean` and one `sd` are expected; write { mean: [ … ], sd: [ … ] }");
+    *to = child;
+  }
+  if (!mean || !sd || mean->kind == TREE_MAP || sd->kind == TREE_MAP)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "needs both; write { mean: [ … ], sd: [ … ] }");
+  size_t n = mean->kind == TREE_LIST ? count_children(mean) : 1;
+  if (n == 0 || n != (sd->kind == TREE_LIST ? count_children(sd) : 1))
+    return option_fail(r, o, ERR_RANGE, NULL, "mean and sd differ in length; write one of each for every input");
+  enum err e = scale_init(scale, SCALE_FIXED, n);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", err_sentence(e));
+  e = read_scale_half(r, o, mean, -1e300, scale->mean);
+  return e ? e : read_scale_half(r, o, sd, 1e-300, scale->sd);
+}
+
+static enum err read_scale(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct scale *scale = &((struct contract *)base)->scale;
+  if (value->kind == TREE_MAP)
+    return read_scale_map(r, o, value, scale);
+  if (value->kind == TREE_TEXT && strcmp(value->text, "none") == 0)
+    return ERR_OK;
+  for (enum scale_rule rule = SCALE_LOCAL; rule <= SCALE_POOLED; rule++)
+    if (value->kind == TREE_TEXT && strcmp(value->text, scale_rule_name(rule)) == 0) {
+      scale->rule = rule;
+      return ERR_OK;
+    }
+  return option_fail(r, o, ERR_SYNTAX, NULL, "not a scaling; write none, { mean: [ … ], sd: [ … ] }, pooled or local");
+}
+
+static void write_numbers(const char *name, const double *values, size_t n, FILE *out) {
+  fprintf(out, "%s: [", name);
+  for (size_t i = 0; i < n; i++) {
+    fputs(i ? ", " : "", out);
+    write_number(values[i], out);
+  }
+  fputc(']', out);
+}
+
+static void write_scale(const struct option *o, const void *base, FILE *out) {
+  const struct scale *scale = &((const struct contract *)base)->scale;
+  (void)o;
+  if (scale->rule != SCALE_FIXED) {
+    fputs(scale_rule_name(scale->rule), out);
+    return;
+  }
+  fputs("{ ", out);
+  write_numbers("mean", scale->mean, scale->n, out);
+  fputs(", ", out);
+  write_numbers("sd", scale->sd, scale->n, out);
+  fputs(" }", out);
+}
+
+static enum err read_keys(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct config *c = base;
+  enum err e = need_list(r, o, value, MAX_PEERS);
+  size_t n = e ? 0 : count_children(value);
+  if (n == 0)
+    return e;
+  c->accept_keys = calloc(n, sizeof *c->accept_keys);
+  if (!c->accept_keys)
+    return option_no_memory(r);
+  for (const struct tree *item = value->first; item; item = item->next)
+    if (item->kind != TREE_TEXT || key_text_read(item->text, &c->accept_keys[c->n_accept_keys++]))
+      return fail_item(r, o, ERR_SYNTAX, item,
+                       "not a public key; write its 14 groups as `starling key show` prints them");
+  return ERR_OK;
+}
+
+static void write_keys(const struct option *o, const void *base, FILE *out) {
+  const struct config *c = base;
+  (void)o;
+  fputc('[', out);
+  for (size_t i = 0; i < c->n_accept_keys; i++) {
+    char text[KEY_TEXT_BYTES];
+    key_text_write(&c->accept_keys[i], text);
+    write_item(text, i == 0, out);
+  }
+  fputc(']', out);
+}
+
+/* "inspection@1" */
+static enum err read_init_from(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct job_config *job = base;
+  struct job_words words;
+  char why[MAX_REASON_BYTES];
+  enum err e = job_words_read(value->text, &words, why);
+  if (!e && words.version == 0) {
+    snprintf(why, sizeof why, "the version is missing; write as in %.60s@1", words.name);
+    e = ERR_SYNTAX;
+  }
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  memcpy(job->init_name, words.name, sizeof job->init_name);
+  job->init_version = words.version;
+  return ERR_OK;
+}
+
+static void write_init_from(const struct option *o, const void *base, FILE *out) {
+  const struct job_config *job = base;
+  char text[JOB_WORDS_BYTES];
+  (void)o;
+  if (job->init_version == 0)
+    return;
+  job_words_write(job->init_name, job->init_version, text);
+  fputs(text, out);
+}
+
+/* ---- the types ---------------------------------------------------------------------------------------------------- */
+
+const struct option_type type_u32 = {"a whole number", false, read_u32, write_u32};
+const struct option_type type_steps = {"a whole number or auto", false, read_steps, write_steps};
+const struct option_type type_u64 = {"a whole number", false, read_u64, write_u64};
+const struct option_type type_number = {"a number", false, read_f64, write_f64};
+const struct option_type type_word = {"a word", false, read_word, write_word};
+const struct option_type type_only_word = {"a word", false, read_only_word, write_only_word};
+const struct option_type type_label = {"a label", false, read_label, write_text};
+const struct option_type type_name = {"a name", false, read_name, write_text};
+const struct option_type type_path = {"a path", false, read_path, write_text};
+const struct option_type type_data_path = {"a path", false, read_data_path, write_pointed_text};
+const struct option_type type_arch = {"layers", false, read_arch, write_pointed_text};
+const struct option_type type_address = {"an address", false, read_address, write_text};
+const struct option_type type_key = {"a public key", false, read_key, write_key};
+const struct option_type type_shape = {"a shape", false, read_shape, write_shape};
+const struct option_type type_range = {"a range", false, read_range, write_range};
+const struct option_type type_split_rule = {"a split", false, read_split_rule, write_split_rule};
+const struct option_type type_maps = {"a list of maps", true, read_maps, write_nothing};
+const struct option_type type_listen = {"a list of addresses", true, read_listen, write_listen};
+const struct option_type type_classes = {"a list of names", true, read_classes, write_classes};
+const struct option_type type_features = {"a list of names", true, read_features, write_features};
+const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
+const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
+const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
