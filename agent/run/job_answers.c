@@ -19,10 +19,18 @@ static struct agent_job *running(const struct agent *a, const struct digest *id)
   return NULL;
 }
 
-static size_t count_accepted(const struct agent *a, const struct digest *id) {
+/* The peer has a job of that name and version, but another schema or contract. */
+static bool differs(const struct agent_job *j, size_t peer) {
+  struct round_peer_view view;
+  round_peer_view(j->round, peer, &view);
+  return view.standing == ERR_SCHEMA || view.standing == ERR_CONTRACT;
+}
+
+/* `j`: the job where it runs here, else NULL. */
+static size_t count_accepted(const struct agent *a, const struct digest *id, const struct agent_job *j) {
   size_t n = 0;
   for (size_t i = 0; i < a->config->n_peers; i++)
-    n += gossip_names_job(a->gossip, i, id);
+    n += gossip_names_job(a->gossip, i, id) && !(j && differs(j, i));
   return n;
 }
 
@@ -41,7 +49,7 @@ static json_t *row_of(struct agent *a, const struct known_file *k) {
   json_object_set_new(o, "run_label", json_string(k->file.run_label));
   json_object_set_new(o, "state", json_string(state_word(k)));
   json_object_set_new(o, "running", json_boolean(j != NULL));
-  json_object_set_new(o, "accepted", json_integer((json_int_t)count_accepted(a, &k->file.job)));
+  json_object_set_new(o, "accepted", json_integer((json_int_t)count_accepted(a, &k->file.job, j)));
   json_object_set_new(o, "ready", json_integer(j ? (json_int_t)serving_ready(j) : 0));
   json_object_set_new(o, "peers", json_integer((json_int_t)a->config->n_peers));
   json_object_set_new(o, "serving", json_boolean(j && serving_is(j)));

@@ -33,6 +33,7 @@ class OtherContract(unittest.TestCase):
                 self.assertIn(sentence, row["sentence"])
                 self.assertIn(sentence, site.cli("peer", "list").out)
                 self.assertEqual(site.status()["job"]["round"], 0)
+                self.assertEqual([job["accepted"] for job in site.ask("job", "status")["jobs"]], [0])  # not this job
                 self.assertEqual(sum(r["merged"] for r in site.rounds() if r["merged"]), 0)
 
     def test_class_numbers_by_what_is_present_here(self):
