@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "base/rng.h"
+#include "models/floats.h"
 
 enum {
   EXACT_BELOW = 25,         /* pairs that differ */
@@ -103,11 +104,6 @@ static double t_of_z(double z, double freedom) {
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * freedom * freedom * freedom);
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Between the two order statistics that the share falls between. */
 static double quantile(const double *sorted, size_t n, double share) {
   double at = share * (double)(n - 1);
@@ -149,7 +145,7 @@ static size_t resample(struct tally tallies[2], enum figure figure, uint64_t see
 static void judge_resamples(struct comparison *r, double *differences, size_t n_kept) {
   double n = (double)r->n, scale = (z_975 + z_80) * deviation(differences, n_kept) / two_points;
   double share = normal_below(-sqrt(n / (n - 1)) * t_of_z(z_975, n - 1));
-  qsort(differences, n_kept, sizeof *differences, compare_numbers);
+  doubles_sort(differences, n_kept);
   r->lo = quantile(differences, n_kept, share);
   r->hi = quantile(differences, n_kept, 1 - share);
   r->needed = ceil(n * scale * scale);

@@ -46,3 +46,19 @@ double floats_distance(const float *a, const float *b, size_t n) {
     sum += lanes[k];
   return sqrt(sum);
 }
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+void doubles_sort(double *x, size_t n) {
+  qsort(x, n, sizeof *x, compare_doubles);
+}
+
+double doubles_median(double *x, size_t n) {
+  if (n == 0)
+    return 0;
+  doubles_sort(x, n);
+  return 0.5 * (x[(n - 1) / 2] + x[n / 2]);
+}

@@ -1,4 +1,4 @@
-/* Arrays of floats: making them and judging them. */
+/* Arrays of floats and doubles: making, judging and ordering them. */
 #ifndef MODELS_FLOATS_H
 #define MODELS_FLOATS_H
 
@@ -13,5 +13,11 @@ bool floats_finite(const float *x, size_t n);
 
 /* sqrt(Σ (a − b)²) in double: eight sums, of the indices equal modulo 8, then those in order. */
 double floats_distance(const float *a, const float *b, size_t n);
+
+/* Ascending, in place; none is NaN. */
+void doubles_sort(double *x, size_t n);
+
+/* The mean of the two middle ones where n is even, 0 where there are none; sorts x on the way. */
+double doubles_median(double *x, size_t n);
 
 #endif

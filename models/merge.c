@@ -1,7 +1,6 @@
 #include "models/merge.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -17,19 +16,11 @@ void distance_ring_put(struct distance_ring *ring, double distance) {
   ring->oldest = (ring->oldest + 1) % MERGE_RING;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double median(const struct distance_ring *ring) {
   double sorted[MERGE_RING];
-  if (ring->n == 0)
-    return 0;
   for (uint32_t i = 0; i < ring->n; i++)
     sorted[i] = ring->distances[i];
-  qsort(sorted, ring->n, sizeof *sorted, compare_doubles);
-  return 0.5 * (sorted[(ring->n - 1) / 2] + sorted[ring->n / 2]);
+  return doubles_median(sorted, ring->n);
 }
 
 double distance_ring_bound(const struct distance_ring *ring, double own_step) {

@@ -7,6 +7,7 @@
 #include "agent/clock.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
+#include "agent/text.h"
 #include "base/must.h"
 #include "crypto/names.h"
 
@@ -238,14 +239,12 @@ static enum err write_file(struct agent *a, uint64_t client, const struct known_
   static const char *const events[] = {
       [JOB_FILE_PROPOSED] = "job-proposed", [JOB_FILE_ACCEPTED] = "job-accepted", [JOB_FILE_STOPPED] = "job-stopped"};
   struct file_call *c = calloc(1, sizeof *c);
-  char *text = c ? malloc(k->file.n_text + 1) : NULL;
+  char *text = c ? text_copy(k->file.text, k->file.n_text) : NULL;
   if (!text) {
     free(c);
     config_job_free(start);
     return ERR_NO_MEMORY;
   }
-  memcpy(text, k->file.text, k->file.n_text);
-  text[k->file.n_text] = '\0';
   *c = (struct file_call){
       .call = {.scribe = {run_file, drop_file}, .done = file_written},
       .client = client,

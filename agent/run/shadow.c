@@ -7,6 +7,7 @@
 #include "agent/clock.h"
 #include "base/bytes.h"
 #include "base/must.h"
+#include "models/floats.h"
 
 /* ---- what it costs ------------------------------------------------------------------------------------------------ */
 
@@ -16,18 +17,10 @@ void shadow_cost_put(struct shadow_cost *c, double training_s, double round_s) {
   c->n += c->n < SHADOW_WINDOW;
 }
 
-static int compare_shares(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 double shadow_cost_share(const struct shadow_cost *c) {
   double sorted[SHADOW_WINDOW];
-  if (c->n == 0)
-    return 0;
   memcpy(sorted, c->shares, sizeof sorted);
-  qsort(sorted, c->n, sizeof *sorted, compare_shares);
-  return (sorted[(c->n - 1) / 2] + sorted[c->n / 2]) / 2;
+  return doubles_median(sorted, c->n);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
