@@ -12,6 +12,10 @@ json_t *json_number(double value) {
   return value >= -DBL_MAX && value <= DBL_MAX ? json_real(value) : json_null();
 }
 
+json_t *json_share(uint64_t part, uint64_t n) {
+  return n ? json_real((double)part / (double)n) : json_null();
+}
+
 static json_t *number_if(bool is_known, double value) {
   return is_known ? json_number(value) : json_null();
 }

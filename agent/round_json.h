@@ -27,4 +27,7 @@ json_t *json_time(int64_t unix_s);
 /* A number, or null when it is not finite. */
 json_t *json_number(double value);
 
+/* So many of n as a fraction, or null where there is none. */
+json_t *json_share(uint64_t part, uint64_t n);
+
 #endif

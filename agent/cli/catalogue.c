@@ -6,16 +6,9 @@
 
 #include "agent/cli/history.h"
 #include "agent/job_words.h"
+#include "agent/site_job.h"
 #include "crypto/identity.h"
 #include "crypto/key_text.h"
-
-static const struct site_job_config *settings_for(const struct config *c, const char *name) {
-  const struct site_job_config *found = NULL;
-  for (size_t i = 0; i < c->n_jobs; i++)
-    if (strcmp(c->jobs[i].job.name, name) == 0 && (!found || c->jobs[i].job.version > found->job.version))
-      found = &c->jobs[i];
-  return found;
-}
 
 /* A row that is of a job in the site file only says its state; one that does not read any more, or is of a name and version
  * with another run_label, is passed over. */
@@ -34,7 +27,7 @@ static void take_row(struct catalogue *k, struct store_job_file *row) {
   }
   struct site_job_config *own = NULL;
   job_words_write(row->name, row->version, label);
-  if (config_read_job(c, settings_for(c, row->name), label, row->text, strlen(row->text), &own, why) != ERR_OK &&
+  if (config_read_job(c, site_job_newest(c, row->name), label, row->text, strlen(row->text), &own, why) != ERR_OK &&
       config_read_job(c, NULL, label, row->text, strlen(row->text), &own, why) != ERR_OK) {
     free(row->text);
     return;

@@ -10,19 +10,15 @@ enum { FLAG_SET, FLAG_MODEL };
 
 /* ---- the answer --------------------------------------------------------------------------------------------------- */
 
-/* correct of n, null where there is none. */
-static json_t *share(uint64_t correct, uint64_t n) {
-  return n ? json_real((double)correct / (double)n) : json_null();
-}
-
 static json_t *class_rows(const struct contract *contract, const struct metrics *m) {
   json_t *rows = json_array();
   for (size_t i = 0; i < m->n_classes; i++) {
     const struct class_figures *f = &m->classes[i];
-    json_array_append_new(rows, json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "class", contract->classes[i].text,
-                                          "support", (json_int_t)f->support, "predicted", (json_int_t)f->predicted,
-                                          "correct", (json_int_t)f->correct, "recall", share(f->correct, f->support),
-                                          "precision", share(f->correct, f->predicted)));
+    json_array_append_new(rows,
+                          json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "class", contract->classes[i].text, "support",
+                                    (json_int_t)f->support, "predicted", (json_int_t)f->predicted, "correct",
+                                    (json_int_t)f->correct, "recall", json_share(f->correct, f->support), "precision",
+                                    json_share(f->correct, f->predicted)));
   }
   return rows;
 }

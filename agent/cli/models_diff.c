@@ -26,18 +26,14 @@ static void pair_close(struct pair *p) {
   }
 }
 
-static json_t *share(uint64_t correct, uint64_t n) {
-  return n ? json_real((double)correct / (double)n) : json_null();
-}
-
 static json_t *class_rows(const struct pair *p) {
   const struct contract *contract = p->trials[0].site_job->job.contract;
   json_t *rows = json_array();
   for (size_t i = 0; i < p->metrics[0].n_classes; i++) {
     const struct class_figures *a = &p->metrics[0].classes[i], *b = &p->metrics[1].classes[i];
     json_array_append_new(rows, json_pack("{s:s, s:I, s:o, s:o}", "class", contract->classes[i].text, "samples",
-                                          (json_int_t)a->support, "a", share(a->correct, a->support), "b",
-                                          share(b->correct, b->support)));
+                                          (json_int_t)a->support, "a", json_share(a->correct, a->support), "b",
+                                          json_share(b->correct, b->support)));
   }
   return rows;
 }

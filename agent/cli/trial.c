@@ -8,8 +8,8 @@
 #include "agent/round_json.h"
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
+#include "agent/site_job.h"
 #include "base/must.h"
-#include "crypto/digest.h"
 
 enum { LOOKS = 3 };
 
@@ -50,9 +50,7 @@ static enum err open_learner(struct trial *t) {
   enum err e = schema_from_arch(s->job.arch, s->job.contract, &t->schema, reason);
   if (e)
     return because(t, e, "the model");
-  struct learner_config config = {
-      .schema = t->schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
-  schema_hash(t->schema, &digest_blake2b, &config.schema_hash);
+  struct learner_config config = site_job_learner(s, t->schema);
   return because(t, learner_open(&config, &t->learner), "the model");
 }
 
@@ -128,16 +126,9 @@ static enum err open_store(struct trial *t, const struct model_choice *choice) {
 /* ---- what it is judged on ----------------------------------------------------------------------------------------- */
 
 static enum err open_data(struct trial *t) {
-  const struct site_job_config *s = t->site_job;
   struct data_place place = {0};
-  const struct data_source source = {.train = {s->train_path, s->train_labels},
-                                     .test = {s->test_path, s->test_labels},
-                                     .part = s->part,
-                                     .saved = t->saved.n > 0 ? &t->saved : NULL};
-  const struct data_file global = {s->global_test_path, s->global_test_labels};
-  enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, &t->data, &place);
-  if (!e && t->set == TEST_GLOBAL && global.path)
-    e = dataset_open_test(&global, s->job.contract, &t->data.train->scale, NULL, &t->global_test, &place);
+  enum err e =
+      site_job_open_data(t->site_job, &t->saved, t->set == TEST_GLOBAL, NULL, &t->data, &t->global_test, &place);
   if (e) {
     data_place_text(&place, t->why, sizeof t->why);
     return e;

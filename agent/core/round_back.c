@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,9 +52,9 @@ void machine_go_back(struct round_machine *m) {
 
 /* Everything is as it was committed: what does not train any more stays so, the rest goes on from between two rounds. */
 static void give_up(struct round_machine *m, enum err reason) {
-  char text[MAX_REASON_BYTES];
-  snprintf(text, sizeof text, "the model of round %" PRIu64 "+%" PRIu32 " was not taken: %s", m->back.to.round,
-           m->back.to.sub, err_sentence(reason));
+  char text[MAX_REASON_BYTES], to[ROUND_LABEL_BYTES];
+  round_label_write(m->back.to, to);
+  snprintf(text, sizeof text, "the model of round %s was not taken: %s", to, err_sentence(reason));
   m->back.stage = BACK_NONE;
   m->back.error = reason;
   m->in_work = m->reached;
@@ -138,11 +137,9 @@ void machine_take_notice(struct round_machine *m, size_t peer, const struct wire
 }
 
 void notice_text(const struct wire_notice *n, char out_text[MAX_REASON_BYTES]) {
-  char sub[16] = "";
-  if (n->sub > 0)
-    snprintf(sub, sizeof sub, "+%" PRIu32, n->sub);
-  snprintf(out_text, MAX_REASON_BYTES, "rolled back to %" PRIu64 "%s%s%s", n->round, sub,
-           n->text[0] != '\0' ? ": " : "", n->text);
+  char label[ROUND_LABEL_BYTES];
+  round_label_write((struct round_label){n->round, n->sub}, label);
+  snprintf(out_text, MAX_REASON_BYTES, "rolled back to %s%s%s", label, n->text[0] != '\0' ? ": " : "", n->text);
 }
 
 void round_roll_back_view(const struct round_machine *m, struct round_roll_back_view *out_view) {

@@ -13,6 +13,7 @@
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
 #include "agent/run/signals.h"
+#include "agent/site_job.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
 #include "crypto/random.h"
@@ -174,7 +175,7 @@ static enum err new_job(struct agent *a, const struct site_job_config *config, c
 /* A job that was accepted in a former run, with the settings that the site has for it now. One that does not fit them any
  * more is told, and the others run. */
 static enum err new_accepted(struct agent *a, struct known_file *k) {
-  const struct site_job_config *settings = book_settings(a, k->file.name);
+  const struct site_job_config *settings = site_job_newest(a->config, k->file.name);
   char label[JOB_WORDS_BYTES], why[MAX_CONFIG_WHY_BYTES] = "the site file has no job of that name any more";
   struct site_job_config *config = NULL;
   job_words_write(k->file.name, k->file.version, label);

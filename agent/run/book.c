@@ -7,6 +7,7 @@
 #include "agent/clock.h"
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
+#include "agent/site_job.h"
 #include "agent/text.h"
 #include "base/must.h"
 #include "crypto/names.h"
@@ -28,17 +29,6 @@ static struct known_file *find_named(struct agent *a, const char *name, uint32_t
     if (strcmp(a->book.files[i].file.name, name) == 0 && a->book.files[i].file.version == version)
       return &a->book.files[i];
   return NULL;
-}
-
-/* Of several versions the newest: it is what the site was last set up for. */
-const struct site_job_config *book_settings(const struct agent *a, const char *name) {
-  const struct site_job_config *found = NULL;
-  for (size_t i = 0; i < a->config->n_jobs; i++) {
-    const struct site_job_config *s = &a->config->jobs[i];
-    if (strcmp(s->job.name, name) == 0 && (!found || s->job.version > found->job.version))
-      found = s;
-  }
-  return found;
 }
 
 /* A copy of the signed object: the entry's text is in it. ERR_LIMIT, ERR_NO_MEMORY. */
@@ -268,7 +258,7 @@ static enum err write_file(struct agent *a, uint64_t client, const struct known_
 /* What the job would run with here. */
 static enum err read_for_site(const struct agent *a, const struct known_file *k, struct site_job_config **out,
                               char why[MAX_CONFIG_WHY_BYTES]) {
-  const struct site_job_config *settings = k->configured ? k->configured : book_settings(a, k->file.name);
+  const struct site_job_config *settings = k->configured ? k->configured : site_job_newest(a->config, k->file.name);
   char label[JOB_WORDS_BYTES];
   job_words_write(k->file.name, k->file.version, label);
   if (!settings) {

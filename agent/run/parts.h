@@ -176,8 +176,6 @@ void agent_take_call(struct agent *a, struct scribe_result *r);
 MUST_USE enum err book_open(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]);
 void book_close(struct agent *a);
 
-/* The settings that this site has for a job of that name; NULL: none. */
-const struct site_job_config *book_settings(const struct agent *a, const char *name);
 struct known_file *book_find(struct agent *a, const struct digest *job);
 
 void book_on_session(struct agent *a, size_t peer, bool is_up);

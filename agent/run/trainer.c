@@ -11,6 +11,7 @@
 #include "agent/run/mailbox.h"
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
+#include "agent/site_job.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
@@ -76,17 +77,9 @@ static enum err stop_or_go_on(void *context, size_t done, size_t total) {
 }
 
 static struct learner_config learner_config(const struct trainer *t) {
-  const struct site_job_config *c = t->config.site_job;
-  struct learner_config config = {
-      .schema = t->config.schema,
-      .train = c->job.train,
-      .codec = c->job.codec,
-      .init = t->config.init,
-      .train_seed = c->train_seed,
-      .part = c->part,
-      .n_copies = t->config.n_copies,
-  };
-  schema_hash(config.schema, &digest_blake2b, &config.schema_hash);
+  struct learner_config config = site_job_learner(t->config.site_job, t->config.schema);
+  config.init = t->config.init;
+  config.n_copies = t->config.n_copies;
   return config;
 }
 
@@ -106,18 +99,8 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct work_hook hook = {stop_or_go_on, t};
-  const struct data_source source = {
-      .train = {c->train_path, c->train_labels},
-      .test = {c->test_path, c->test_labels},
-      .part = c->part,
-      .saved = saved->n > 0 ? saved : NULL,
-      .hook = &hook,
-  };
-  const struct data_file global = {c->global_test_path, c->global_test_labels};
   struct data_place why;
-  enum err e = dataset_open(&source, c->job.contract, &digest_blake2b, &t->data, &why);
-  if (e == ERR_OK && global.path != NULL)
-    e = dataset_open_test(&global, c->job.contract, &t->data.train->scale, &hook, &t->global_test, &why);
+  enum err e = site_job_open_data(c, saved, true, &hook, &t->data, &t->global_test, &why);
   if (e != ERR_OK) {
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;

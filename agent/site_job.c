@@ -1,0 +1,35 @@
+#include "agent/site_job.h"
+
+#include <string.h>
+
+#include "crypto/digest.h"
+
+struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema) {
+  struct learner_config config = {
+      .schema = schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
+  schema_hash(schema, &digest_blake2b, &config.schema_hash);
+  return config;
+}
+
+enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
+                            const struct work_hook *hook, struct splits *out_splits, struct dataset **out_global,
+                            struct data_place *out_why) {
+  const struct data_source source = {.train = {s->train_path, s->train_labels},
+                                     .test = {s->test_path, s->test_labels},
+                                     .part = s->part,
+                                     .saved = saved->n > 0 ? saved : NULL,
+                                     .hook = hook};
+  const struct data_file global = {s->global_test_path, s->global_test_labels};
+  enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, out_splits, out_why);
+  if (e == ERR_OK && with_global && global.path != NULL)
+    e = dataset_open_test(&global, s->job.contract, &out_splits->train->scale, hook, out_global, out_why);
+  return e;
+}
+
+const struct site_job_config *site_job_newest(const struct config *c, const char *name) {
+  const struct site_job_config *found = NULL;
+  for (size_t i = 0; i < c->n_jobs; i++)
+    if (strcmp(c->jobs[i].job.name, name) == 0 && (!found || c->jobs[i].job.version > found->job.version))
+      found = &c->jobs[i];
+  return found;
+}

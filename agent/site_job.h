@@ -1,0 +1,27 @@
+/* What a site's entry for a job asks of the models room: the same for the running trainer and for the verbs that judge a
+ * stored model. Any thread; everything passed in is borrowed. */
+#ifndef AGENT_SITE_JOB_H
+#define AGENT_SITE_JOB_H
+
+#include <stdbool.h>
+
+#include "agent/config.h"
+#include "base/err.h"
+#include "models/dataset.h"
+#include "models/learner.h"
+#include "models/schema.h"
+
+/* The learner of the job, with the schema's hash; first weights and copies of peers are the caller's to add. */
+struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema);
+
+/* Reads the site's training data and, where wanted and given, the common test set (else *out_global is left alone).
+ * `saved`: scale that was stored with a model, n = 0 for none. `hook`: NULL, or asked while reading. The caller closes both
+ * also after a failure. Errors as dataset_open, out_why as there. */
+MUST_USE enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
+                                     const struct work_hook *hook, struct splits *out_splits,
+                                     struct dataset **out_global, struct data_place *out_why);
+
+/* The newest version of a name in the site file: whose settings a version that came as a job file runs with. NULL. */
+const struct site_job_config *site_job_newest(const struct config *c, const char *name);
+
+#endif
