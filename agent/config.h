@@ -18,9 +18,9 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "crypto/identity.h"
-#include "models/codec.h"
 #include "models/contract.h"
 #include "models/learner.h"
+#include "models/merging/codec.h"
 #include "store/store.h"
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };

@@ -12,7 +12,7 @@
 #include "agent/scalar.h"
 #include "base/must.h"
 #include "crypto/key_text.h"
-#include "models/number.h"
+#include "models/formats/number.h"
 
 static void *field_of(const struct option *o, void *base) {
   return (char *)base + o->offset;

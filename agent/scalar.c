@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/number.h"
+#include "models/formats/number.h"
 
 #define FAIL(error, ...) (snprintf(why, MAX_REASON_BYTES, __VA_ARGS__), (error))
 #define QUOTED "\"%.40s\""

@@ -17,7 +17,7 @@
 MUST_USE enum err scalar_integer(const char *text, uint64_t min, uint64_t max, uint64_t *out_value,
                                  char why[MAX_REASON_BYTES]);
 
-/* A finite decimal number (models/number.h), min … max. */
+/* A finite decimal number (models/formats/number.h), min … max. */
 MUST_USE enum err scalar_number(const char *text, double min, double max, double *out_value,
                                 char why[MAX_REASON_BYTES]);
 

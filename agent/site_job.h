@@ -7,7 +7,7 @@
 
 #include "agent/config.h"
 #include "base/err.h"
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "models/learner.h"
 #include "models/schema.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/must.h"
-#include "models/number.h"
+#include "models/formats/number.h"
 #include "models/text.h"
 
 const char *task_name(enum task task) {

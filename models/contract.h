@@ -16,8 +16,8 @@
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/limits.h"
-#include "models/scale.h"
-#include "models/split.h"
+#include "models/data/scale.h"
+#include "models/data/split.h"
 
 enum task { TASK_CLASSIFY, TASK_REGRESS };
 

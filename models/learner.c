@@ -7,9 +7,9 @@
 #include "base/bytes.h"
 #include "base/must.h"
 #include "models/floats.h"
-#include "models/loss.h"
-#include "models/merge.h"
-#include "models/net.h"
+#include "models/merging/merge.h"
+#include "models/net/loss.h"
+#include "models/net/net.h"
 
 enum { EVALUATION_BATCH = 256 };
 

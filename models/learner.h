@@ -25,11 +25,11 @@
 
 #include "base/digest.h"
 #include "base/err.h"
-#include "models/codec.h"
-#include "models/dataset.h"
-#include "models/metrics.h"
+#include "models/data/dataset.h"
+#include "models/judging/metrics.h"
+#include "models/merging/codec.h"
+#include "models/net/sgd.h"
 #include "models/schema.h"
-#include "models/sgd.h"
 
 struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */
@@ -50,7 +50,7 @@ struct learner;
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
 void learner_free(struct learner *l);
 
-/* What a model is judged on: this site's two splits (models/dataset.h), and a set that all sites share. */
+/* What a model is judged on: this site's two splits (models/data/dataset.h), and a set that all sites share. */
 enum test_set { TEST_LOCAL, TEST_VALIDATION, TEST_GLOBAL, N_TEST_SETS };
 
 /* Lends the training set (never NULL) and the sets to judge by (NULL where there is none) for the learner's life, and makes

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/must.h"
-#include "models/arch.h"
+#include "models/net/arch.h"
 
 struct schema {
   struct arch *arch; /* NULL: tensors only */

@@ -2,7 +2,7 @@
  *
  * A model is one array of P = schema_parameters floats: the tensors in schema order without gaps, each row-major, outputs
  * first. Two agents can exchange updates exactly when their schema hashes are equal; when they are not, the canonical
- * text names the first difference in words. A schema comes from a job's one-line architecture (models/arch.h) or, for a
+ * text names the first difference in words. A schema comes from a job's one-line architecture (models/net/arch.h) or, for a
  * model that somebody else trains, from a list of tensors alone.
  *
  * Immutable after it was made, so any thread may read it. Owner: who made it, until schema_free. */

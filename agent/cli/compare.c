@@ -11,7 +11,7 @@
 #include "agent/round_json.h"
 #include "agent/run/shadow.h"
 #include "agent/scalar.h"
-#include "models/comparison.h"
+#include "models/judging/comparison.h"
 
 enum { FLAG_SET, FLAG_BY };
 

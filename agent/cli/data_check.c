@@ -7,7 +7,7 @@
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "crypto/digest.h"
-#include "models/check.h"
+#include "models/data/check.h"
 
 enum { FLAG_JOB, FLAG_LABELS };
 

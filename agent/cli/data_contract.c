@@ -7,8 +7,8 @@
 #include "agent/cli/answer.h"
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
-#include "models/number.h"
-#include "models/proposal.h"
+#include "models/data/proposal.h"
+#include "models/formats/number.h"
 
 enum { FLAG_LABEL, FLAG_LABELS, FLAG_TASK, LINE_ITEMS = 8 };
 

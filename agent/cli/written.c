@@ -2,7 +2,7 @@
 
 #include "agent/cli/history.h"
 #include "agent/core/disk.h"
-#include "models/codec.h"
+#include "models/merging/codec.h"
 #include "models/schema.h"
 
 bool shadow_is_wanted(const struct config *c, const struct site_job_config *job) {

@@ -16,7 +16,7 @@
 
 #include "base/err.h"
 #include "gossip/gossip.h"
-#include "models/scale.h"
+#include "models/data/scale.h"
 
 struct pool;
 

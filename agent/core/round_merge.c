@@ -4,7 +4,7 @@
 
 #include "agent/core/round_machine.h"
 #include "base/must.h"
-#include "models/mixing.h"
+#include "models/merging/mixing.h"
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 

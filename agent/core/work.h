@@ -13,8 +13,8 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "crypto/manifest.h"
-#include "models/metrics.h"
-#include "models/scale.h"
+#include "models/data/scale.h"
+#include "models/judging/metrics.h"
 #include "store/store.h"
 
 /* Bytes on the heap, moved. */

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/must.h"
-#include "models/number.h"
+#include "models/formats/number.h"
 
 enum { LINE_BYTES = 32 + NUMBER_TEXT_BYTES };
 

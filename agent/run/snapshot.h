@@ -9,7 +9,7 @@
 #include "agent/core/work.h"
 #include "base/err.h"
 #include "models/contract.h"
-#include "models/scale.h"
+#include "models/data/scale.h"
 
 /* The most bytes of a snapshot whose learner's part has n_learner. */
 size_t snapshot_bound(const struct contract *contract, size_t n_learner);

@@ -15,8 +15,8 @@
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
-#include "models/check.h"
-#include "models/dataset.h"
+#include "models/data/check.h"
+#include "models/data/dataset.h"
 #include "models/learner.h"
 
 struct trainer {

@@ -27,8 +27,8 @@
 #include "crypto/random.h"
 #include "crypto/session.h"
 #include "gossip/handshake.h"
-#include "models/csv_reader.h"
-#include "models/idx.h"
+#include "models/formats/csv_reader.h"
+#include "models/formats/idx.h"
 #include "models/schema.h"
 #include "tests/fault/fault.h"
 

@@ -1,12 +1,12 @@
 /* The CSV reader: rows that it gives out keep to the contract, faults have a sentence. Whatever it refuses or reads, the
  * profile and the check of the same file end, and what the reader takes has no finding that is an error but few samples. */
-#include "models/csv_reader.h"
+#include "models/formats/csv_reader.h"
 
 #include <math.h>
 
 #include "base/must.h"
 #include "crypto/digest.h"
-#include "models/check.h"
+#include "models/data/check.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/parts.h"
 

@@ -1,5 +1,5 @@
 /* The IDX reader over plain and gzip bytes: a file that is accepted is exactly as long as it says. */
-#include "models/idx.h"
+#include "models/formats/idx.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/half.h"
+#include "models/kernels/half.h"
 #include "tests/unit/suite.h"
 
 enum { MAX_ROWS = 4096 };

@@ -14,7 +14,7 @@
 #include "crypto/key_file.h"
 #include "crypto/names.h"
 #include "crypto/random.h"
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "models/learner.h"
 #include "models/schema.h"
 #include "store/store.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
-#include "models/comparison.h"
+#include "models/judging/comparison.h"
 #include "models/learner.h"
 #include "tests/unit/models/toy.h"
 

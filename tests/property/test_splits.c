@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "crypto/digest.h"
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "tests/unit/models/data_kit.h"
 #include "tests/unit/suite.h"
 

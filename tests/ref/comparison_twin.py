@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A second implementation of models/comparison.c in exact or long arithmetic, from the papers: prints the rows that
+"""A second implementation of models/judging/comparison.c in exact or long arithmetic, from the papers: prints the rows that
 tests/unit/models/test_comparison.c holds; with --check FILE says which are not there. Standard library only."""
 
 import sys

@@ -1,4 +1,4 @@
-/* The net once more, in double and with naive loops: what models/net.c, layer.c and loss.c must agree with. */
+/* The net once more, in double and with naive loops: what models/net/net.c, layer.c and loss.c must agree with. */
 #ifndef TESTS_REF_NET_TWIN_H
 #define TESTS_REF_NET_TWIN_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "models/arch.h"
+#include "models/net/arch.h"
 
 struct twin_batch {
   size_t n;

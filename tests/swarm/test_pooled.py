@@ -25,7 +25,7 @@ def feed(swarm):
 
 
 def is_held_out(values, holdout):
-    """The rule of models/dataset.h."""
+    """The rule of models/data/dataset.h."""
     inputs = b"starling/v1/holdout\0" + struct.pack("<4f", *values)
     place = int.from_bytes(hashlib.blake2b(inputs, digest_size=32).digest()[:8], "little") >> 11
     return place * 2.0 ** -53 < holdout

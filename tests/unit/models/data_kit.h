@@ -16,7 +16,7 @@
 
 #include "base/digest.h"
 #include "models/contract.h"
-#include "models/data_file.h"
+#include "models/formats/data_file.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define KIT_SANITISED 1

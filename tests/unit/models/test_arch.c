@@ -1,4 +1,4 @@
-#include "models/arch.h"
+#include "models/net/arch.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "models/check.h"
+#include "models/data/check.h"
 
 #include <math.h>
 

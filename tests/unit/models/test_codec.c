@@ -1,4 +1,4 @@
-#include "models/codec.h"
+#include "models/merging/codec.h"
 
 #include <float.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "models/half.h"
+#include "models/kernels/half.h"
 #include "tests/unit/suite.h"
 
 #define N ((size_t)1500) /* more than one block, and no multiple of eight */

@@ -1,4 +1,4 @@
-#include "models/comparison.h"
+#include "models/judging/comparison.h"
 
 #include <math.h>
 

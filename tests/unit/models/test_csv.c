@@ -1,4 +1,4 @@
-#include "models/csv_reader.h"
+#include "models/formats/csv_reader.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Every layer and every loss: the double twin's gradient against central differences of its loss, and the fast float
  * gradient against the twin's. Seeds are fixed; tolerances are about ten times what was seen. */
-#include "models/loss.h"
-#include "models/net.h"
+#include "models/net/loss.h"
+#include "models/net/net.h"
 #include "tests/ref/net_twin.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"

@@ -1,4 +1,4 @@
-#include "models/idx.h"
+#include "models/formats/idx.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "models/merge.h"
+#include "models/merging/merge.h"
 
 #include <float.h>
 #include <math.h>

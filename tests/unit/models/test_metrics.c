@@ -1,4 +1,4 @@
-#include "models/metrics.h"
+#include "models/judging/metrics.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "base/limits.h"
-#include "models/mixing.h"
+#include "models/merging/mixing.h"
 #include "tests/unit/suite.h"
 
 START_TEST(metropolis_is_symmetric_and_takes_the_greater_degree) {

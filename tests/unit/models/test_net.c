@@ -1,4 +1,4 @@
-#include "models/net.h"
+#include "models/net/net.h"
 
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"

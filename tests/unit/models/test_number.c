@@ -1,4 +1,4 @@
-#include "models/number.h"
+#include "models/formats/number.h"
 
 #include <locale.h>
 #include <math.h>

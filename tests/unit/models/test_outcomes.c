@@ -1,4 +1,4 @@
-#include "models/outcomes.h"
+#include "models/judging/outcomes.h"
 
 #include <math.h>
 

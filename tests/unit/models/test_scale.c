@@ -1,4 +1,4 @@
-#include "models/scale.h"
+#include "models/data/scale.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "models/arch.h"
+#include "models/net/arch.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 

@@ -1,4 +1,4 @@
-#include "models/sgd.h"
+#include "models/net/sgd.h"
 
 #include <math.h>
 #include <string.h>

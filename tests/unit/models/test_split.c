@@ -1,4 +1,4 @@
-#include "models/split.h"
+#include "models/data/split.h"
 
 #include <math.h>
 #include <stdlib.h>

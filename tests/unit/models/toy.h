@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "models/contract.h"
-#include "models/dataset.h"
+#include "models/data/dataset.h"
 #include "models/schema.h"
 #include "tests/unit/models/data_kit.h"
 

@@ -1,0 +1,427 @@
+#include "models/data/dataset.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/must.h"
+#include "models/data/sample.h"
+
+void dataset_close(struct dataset *d) {
+  if (d == NULL)
+    return;
+  free(d->bytes);
+  free(d->floats);
+  free(d->labels);
+  free(d->targets);
+  scale_done(&d->scale);
+  free(d->shift);
+  free(d->gain);
+  free(d->class_counts);
+  free(d);
+}
+
+void splits_close(struct splits *s) {
+  dataset_close(s->train);
+  dataset_close(s->validation);
+  dataset_close(s->test);
+  *s = (struct splits){0};
+}
+
+static enum err no_memory(struct data_place *why) {
+  return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+}
+
+/* ---- a table that grows ---- */
+
+struct table {
+  struct dataset *d;
+  size_t capacity;
+};
+
+static enum err table_init(struct table *t, const struct contract *c, struct data_place *why) {
+  struct dataset *d = calloc(1, sizeof *d);
+  if (d == NULL)
+    return no_memory(why);
+  *t = (struct table){.d = d};
+  d->task = c->task;
+  d->n_inputs = contract_n_inputs(c);
+  d->n_classes = c->n_classes;
+  d->class_counts = calloc(c->n_classes + 1, sizeof *d->class_counts);
+  d->shift = calloc(d->n_inputs, sizeof *d->shift);
+  d->gain = calloc(d->n_inputs, sizeof *d->gain);
+  return d->class_counts != NULL && d->shift != NULL && d->gain != NULL ? ERR_OK : no_memory(why);
+}
+
+_Static_assert((uint64_t)2 * MAX_SAMPLES * MAX_FEATURES <= SIZE_MAX / sizeof(float), "no size of a table wraps");
+
+/* n ≤ 2 · MAX_SAMPLES and n_inputs ≤ MAX_FEATURES. */
+static enum err table_resize(struct table *t, bool has_floats, size_t n) {
+  struct dataset *d = t->d;
+  void *inputs = has_floats ? realloc(d->floats, n * d->n_inputs * sizeof *d->floats)
+                            : realloc(d->bytes, n * d->n_inputs * sizeof *d->bytes);
+  if (inputs == NULL)
+    return ERR_NO_MEMORY;
+  if (has_floats)
+    d->floats = inputs;
+  else
+    d->bytes = inputs;
+  bool has_targets = d->task == TASK_REGRESS;
+  void *answers = has_targets ? realloc(d->targets, n * sizeof *d->targets) : realloc(d->labels, n * sizeof *d->labels);
+  if (answers == NULL)
+    return ERR_NO_MEMORY;
+  if (has_targets)
+    d->targets = answers;
+  else
+    d->labels = answers;
+  t->capacity = n;
+  return ERR_OK;
+}
+
+static enum err table_put(struct table *t, const struct sample *sample) {
+  struct dataset *d = t->d;
+  if (d->n == t->capacity) {
+    enum err e = table_resize(t, sample->floats != NULL, d->n == 0 ? 64 : 2 * d->n);
+    if (e != ERR_OK)
+      return e;
+  }
+  if (sample->floats != NULL)
+    memcpy(d->floats + d->n * d->n_inputs, sample->floats, d->n_inputs * sizeof *d->floats);
+  else
+    memcpy(d->bytes + d->n * d->n_inputs, sample->bytes, d->n_inputs);
+  if (d->task == TASK_REGRESS) {
+    d->targets[d->n] = sample->target;
+  } else {
+    d->labels[d->n] = sample->label;
+    d->class_counts[sample->label]++;
+  }
+  d->n++;
+  return ERR_OK;
+}
+
+/* Gives the spare room back and the table away; NULL when nothing is in it. */
+static enum err table_take(struct table *t, struct dataset **out_dataset, struct data_place *why) {
+  if (t->d->n == 0) {
+    dataset_close(t->d);
+    t->d = NULL;
+  } else if (table_resize(t, t->d->floats != NULL, t->d->n) != ERR_OK) {
+    return no_memory(why);
+  }
+  *out_dataset = t->d;
+  t->d = NULL;
+  return ERR_OK;
+}
+
+/* ---- which samples are this agent's ---- */
+
+struct parts {
+  uint16_t *of; /* [n] the part of each sample of the file; first its label */
+  size_t n, capacity;
+};
+
+static enum err parts_put_label(void *context, const struct sample *sample) {
+  struct parts *p = context;
+  if (p->n == p->capacity) {
+    size_t capacity = p->n == 0 ? 1024 : 2 * p->n;
+    uint16_t *grown = realloc(p->of, capacity * sizeof *grown);
+    if (grown == NULL)
+      return ERR_NO_MEMORY;
+    p->of = grown;
+    p->capacity = capacity;
+  }
+  p->of[p->n++] = sample->label; /* 0 for a target */
+  return ERR_OK;
+}
+
+static enum err parts_find(struct parts *p, const struct data_source *source, const struct contract *c,
+                           struct data_place *why) {
+  const struct sample_sink sink = {parts_put_label, p, source->hook};
+  enum err e = sample_read_labels(&source->train, c, &sink, why);
+  if (e != ERR_OK)
+    return e;
+  uint16_t *labels = p->of;
+  p->of = malloc(p->n * sizeof *p->of);
+  if (p->of == NULL)
+    e = no_memory(why);
+  else
+    e = split_assign(&c->split, labels, p->n, c->n_classes == 0 ? 1 : c->n_classes, p->of);
+  free(labels);
+  if (e == ERR_RANGE)
+    return data_fault(why, e, "%zu samples cannot be split into %" PRIu32 " parts by %s; ask for fewer parts", p->n,
+                      c->split.n_parts, split_rule_name(c->split.rule));
+  return e == ERR_OK ? e : data_fault(why, e, "%s", err_sentence(e));
+}
+
+static enum err check_part(const struct data_source *source, const struct contract *c, struct data_place *why) {
+  bool split = c->split.rule != SPLIT_NONE;
+  if (!split && source->part != 0)
+    return data_fault(why, ERR_RANGE, "part %" PRIu32 " is asked for, but the job file has no `split`", source->part);
+  if (split && (source->part < 1 || source->part > c->split.n_parts))
+    return data_fault(why, ERR_RANGE, "part is %" PRIu32 ", it must be 1 to %" PRIu32 "; set `part` in the site file",
+                      source->part, c->split.n_parts);
+  return ERR_OK;
+}
+
+/* ---- which split a sample is in ---- */
+
+struct intake {
+  const struct digest_fn *fn;
+  double test_below, validation_from; /* places */
+  struct parts parts;                 /* n = 0: all samples */
+  uint32_t part;
+  size_t n_seen;
+  struct table train, validation, test;
+};
+
+static void add_group(const struct digest_fn *fn, struct digest_state *state, const struct sample *sample) {
+  static const char domain[] = "starling/v1/holdout-by"; /* with its NUL, as below */
+  fn->add(state, domain, sizeof domain);
+  fn->add(state, sample->group, sample->n_group);
+}
+
+static void add_inputs(const struct digest_fn *fn, struct digest_state *state, const struct sample *sample,
+                       size_t n_inputs) {
+  static const char domain[] = "starling/v1/holdout";
+  fn->add(state, domain, sizeof domain);
+  if (sample->bytes != NULL)
+    fn->add(state, sample->bytes, n_inputs);
+  for (size_t i = 0; sample->floats != NULL && i < n_inputs; i++) {
+    uint8_t bytes[sizeof(float)];
+    struct writer w;
+    writer_init(&w, bytes, sizeof bytes);
+    writer_f32(&w, sample->floats[i]);
+    fn->add(state, bytes, sizeof bytes);
+  }
+}
+
+/* Uniform in [0, 1): the hash's first 53 bits. */
+static double sample_place(const struct digest_fn *fn, const struct sample *sample, size_t n_inputs) {
+  struct digest_state state;
+  struct digest hash;
+  fn->init(&state);
+  if (sample->group != NULL)
+    add_group(fn, &state, sample);
+  else
+    add_inputs(fn, &state, sample, n_inputs);
+  fn->end(&state, &hash);
+  struct cursor c;
+  cursor_init(&c, hash.bytes, sizeof hash.bytes);
+  return (double)(cursor_u64(&c) >> 11) * 0x1p-53;
+}
+
+static struct table *split_of(struct intake *in, const struct sample *sample) {
+  if (in->test_below <= 0 && in->validation_from >= 1)
+    return &in->train;
+  double place = sample_place(in->fn, sample, in->train.d->n_inputs);
+  return place < in->test_below ? &in->test : place >= in->validation_from ? &in->validation : &in->train;
+}
+
+static enum err intake_put(void *context, const struct sample *sample) {
+  struct intake *in = context;
+  size_t i = in->n_seen++;
+  if (in->parts.n > 0 && i >= in->parts.n)
+    return ERR_BUSY; /* the file grew between the two readings */
+  if (in->parts.n > 0 && in->parts.of[i] != in->part)
+    return ERR_OK;
+  return table_put(split_of(in, sample), sample);
+}
+
+static enum err intake_read(struct intake *in, const struct data_source *source, const struct contract *c,
+                            struct data_place *why) {
+  const struct sample_sink sink = {intake_put, in, source->hook};
+  enum err e = check_part(source, c, why);
+  if (e == ERR_OK && source->part > 0)
+    e = parts_find(&in->parts, source, c, why);
+  if (e == ERR_OK)
+    e = sample_read(&source->train, c, &sink, &in->train.d->n_ignored_columns, why);
+  if (e != ERR_OK)
+    return e;
+  if (in->parts.n > 0 && in->n_seen != in->parts.n)
+    return data_fault(why, ERR_BUSY, "it changed while it was read; try again");
+  if (in->train.d->n == 0)
+    return data_fault(why, ERR_RANGE, "no sample is left to train on; bring more, or lower holdout and validation");
+  return ERR_OK;
+}
+
+/* ---- scaling ---- */
+
+/* Stored value v means raw value lo + v · step. */
+struct raw {
+  double lo, step;
+};
+
+static struct raw raw_of(const struct dataset *d, const struct contract *c) {
+  double lo, hi;
+  contract_range(c, &lo, &hi);
+  return d->floats != NULL ? (struct raw){0, 1} : (struct raw){lo, (hi - lo) / UINT8_MAX};
+}
+
+/* x' = (lo + v·step − mean) / sd = (v − (mean − lo) / step) · (step / sd) */
+static enum err scale_apply(struct dataset *d, const struct contract *c, const struct scale *scale,
+                            struct data_place *why) {
+  if (scale->n > 1 && scale->n != d->n_inputs)
+    return data_fault(why, ERR_RANGE, "the saved scaling has %zu pairs for %zu inputs", scale->n, d->n_inputs);
+  if (scale_copy(scale, &d->scale) != ERR_OK)
+    return no_memory(why);
+  struct raw raw = raw_of(d, c);
+  for (size_t i = 0; i < d->n_inputs; i++) {
+    size_t pair = scale->n == 1 ? 0 : i;
+    double mean = scale->n == 0 ? 0 : scale->mean[pair], sd = scale->n == 0 ? 1 : scale->sd[pair];
+    d->shift[i] = (mean - raw.lo) / raw.step;
+    d->gain[i] = raw.step / sd;
+  }
+  return ERR_OK;
+}
+
+enum err dataset_measure(const struct dataset *d, const struct contract *c, struct scale_stats *out_stats) {
+  struct raw raw = raw_of(d, c);
+  struct scale_stats stats;
+  enum err e = scale_stats_init(&stats, contract_is_image(c) ? 1 : d->n_inputs);
+  if (e != ERR_OK)
+    return e;
+  for (size_t i = 0; i < d->n * d->n_inputs; i += stats.n) {
+    for (size_t k = 0; k < stats.n; k++)
+      stats.x[k] = raw.lo + raw.step * (d->floats != NULL ? (double)d->floats[i + k] : (double)d->bytes[i + k]);
+    scale_stats_add(&stats);
+  }
+  *out_stats = stats;
+  return ERR_OK;
+}
+
+enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale) {
+  struct data_place unused;
+  if (scale->n > 1 && scale->n != d->n_inputs)
+    return ERR_RANGE;
+  scale_done(&d->scale);
+  return scale_apply(d, contract, scale, &unused);
+}
+
+static enum err scale_measure(const struct dataset *d, const struct contract *c, struct scale *out_scale) {
+  struct scale_stats stats;
+  enum err e = dataset_measure(d, c, &stats);
+  if (e != ERR_OK)
+    return e;
+  e = scale_stats_end(&stats, SCALE_LOCAL, out_scale);
+  scale_stats_done(&stats);
+  return e;
+}
+
+static enum err scale_train(struct dataset *train, const struct contract *c, const struct scale *saved,
+                            struct data_place *why) {
+  if (scale_is_measured(c->scale.rule) && saved != NULL)
+    return scale_apply(train, c, saved, why);
+  if (c->scale.rule != SCALE_LOCAL)
+    return scale_apply(train, c, &c->scale, why);
+  struct scale measured = {0};
+  if (scale_measure(train, c, &measured) != ERR_OK)
+    return no_memory(why);
+  enum err e = scale_apply(train, c, &measured, why);
+  scale_done(&measured);
+  return e;
+}
+
+/* ---- opening ---- */
+
+static enum err table_put_all(void *context, const struct sample *sample) {
+  return table_put(context, sample);
+}
+
+enum err dataset_open_test(const struct data_file *file, const struct contract *contract, const struct scale *scale,
+                           const struct work_hook *hook, struct dataset **out_test, struct data_place *out_why) {
+  struct table t = {0};
+  const struct sample_sink sink = {table_put_all, &t, hook};
+  struct dataset *d = NULL;
+  enum err e = data_place_init(out_why, file->path);
+  if (e == ERR_OK)
+    e = table_init(&t, contract, out_why);
+  if (e == ERR_OK)
+    e = sample_read(file, contract, &sink, &t.d->n_ignored_columns, out_why);
+  if (e == ERR_OK)
+    e = table_take(&t, &d, out_why);
+  if (e == ERR_OK) {
+    MUST(d != NULL); /* a file that was read has a sample */
+    e = scale_apply(d, contract, scale, out_why);
+  }
+  if (e == ERR_OK) {
+    *out_test = d;
+    d = NULL;
+  }
+  dataset_close(t.d);
+  dataset_close(d);
+  return e;
+}
+
+/* What was read of the training file, standardised alike. */
+static enum err splits_take(struct intake *in, const struct contract *c, const struct scale *saved,
+                            struct splits *out_splits, struct data_place *why) {
+  enum err e = table_take(&in->train, &out_splits->train, why);
+  if (e == ERR_OK)
+    e = table_take(&in->validation, &out_splits->validation, why);
+  if (e == ERR_OK)
+    e = table_take(&in->test, &out_splits->test, why);
+  if (e == ERR_OK) {
+    MUST(out_splits->train != NULL); /* intake_read refuses a file that leaves none */
+    e = scale_train(out_splits->train, c, saved, why);
+  }
+  enum { N_OTHERS = 2 };
+  struct dataset *const others[N_OTHERS] = {out_splits->validation, out_splits->test};
+  for (size_t i = 0; i < N_OTHERS; i++)
+    if (e == ERR_OK && others[i] != NULL)
+      e = scale_apply(others[i], c, &out_splits->train->scale, why);
+  return e;
+}
+
+enum err dataset_open(const struct data_source *source, const struct contract *contract, const struct digest_fn *fn,
+                      struct splits *out_splits, struct data_place *out_why) {
+  struct intake in = {.fn = fn,
+                      .part = source->part,
+                      .test_below = source->test.path == NULL ? contract->holdout : 0,
+                      .validation_from = 1 - contract->validation};
+  enum { N_TABLES = 3 };
+  struct table *const tables[N_TABLES] = {&in.train, &in.validation, &in.test};
+  struct splits splits = {0};
+  enum err e = data_place_init(out_why, source->train.path);
+  for (size_t i = 0; e == ERR_OK && i < N_TABLES; i++)
+    e = table_init(tables[i], contract, out_why);
+  if (e == ERR_OK)
+    e = intake_read(&in, source, contract, out_why);
+  if (e == ERR_OK)
+    e = splits_take(&in, contract, source->saved, &splits, out_why);
+  if (e == ERR_OK && source->test.path != NULL)
+    e = dataset_open_test(&source->test, contract, &splits.train->scale, source->hook, &splits.test, out_why);
+  if (e == ERR_OK) {
+    *out_splits = splits;
+    splits = (struct splits){0};
+  }
+  splits_close(&splits);
+  for (size_t i = 0; i < N_TABLES; i++)
+    dataset_close(tables[i]->d);
+  free(in.parts.of);
+  return e;
+}
+
+/* ---- batches ---- */
+
+void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x) {
+  for (size_t s = 0; s < n; s++, out_x += d->n_inputs) {
+    size_t from = index[s] * d->n_inputs;
+    if (d->bytes != NULL)
+      for (size_t i = 0; i < d->n_inputs; i++)
+        out_x[i] = (float)((d->bytes[from + i] - d->shift[i]) * d->gain[i]);
+    else
+      for (size_t i = 0; i < d->n_inputs; i++)
+        out_x[i] = (float)(((double)d->floats[from + i] - d->shift[i]) * d->gain[i]);
+  }
+}
+
+void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_t n, uint16_t *out_labels) {
+  for (size_t s = 0; s < n; s++)
+    out_labels[s] = d->labels[index[s]];
+}
+
+void dataset_gather_targets(const struct dataset *d, const uint32_t *index, size_t n, float *out_targets) {
+  for (size_t s = 0; s < n; s++)
+    out_targets[s] = d->targets[index[s]];
+}

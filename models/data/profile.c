@@ -1,0 +1,444 @@
+#include "models/data/profile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "models/data/sample_set.h"
+#include "models/formats/csv_scan.h"
+#include "models/formats/idx.h"
+#include "models/formats/number.h"
+
+enum { CLASS_PLACES = 4 * MAX_CLASSES, NO_FEATURE = -1 };
+
+/* A field of the present row that is read as a number. */
+struct field {
+  enum { FIELD_MISSING, FIELD_NO_NUMBER, FIELD_NUMBER } what;
+  double value;
+};
+
+/* What is done with a column of a table. */
+struct use {
+  int32_t feature; /* of the contract, or NO_FEATURE */
+  bool is_number;  /* its fields are read as numbers */
+  double lo, hi;   /* the contract's range */
+};
+
+struct reading {
+  const struct profile_options *options;
+  struct profile *p;
+  struct csv_scan scan;
+  struct use *uses;             /* [n_columns] */
+  size_t capacity;              /* of columns and uses */
+  size_t class_capacity;        /* of classes */
+  uint16_t place[CLASS_PLACES]; /* 1 + the number of a class, by its name's hash; 0: free */
+
+  /* tables with a contract */
+  bool has_all_features;
+
+  /* the present row */
+  struct field *fields; /* [n_columns] */
+  float *inputs;        /* [n_features] */
+  bool is_whole;        /* nothing is wrong with its inputs */
+  char label[MAX_NAME_BYTES];
+  size_t n_label; /* of its text, which is not kept when it is longer than a name */
+};
+
+void profile_free(struct profile *p) {
+  if (p == NULL)
+    return;
+  free(p->columns);
+  free(p->classes);
+  sample_set_free(p->samples);
+  free(p);
+}
+
+const struct column_profile *profile_column(const struct profile *p, const char *name) {
+  for (size_t i = 0; i < p->n_columns; i++)
+    if (!p->columns[i].name_is_cut && strcmp(p->columns[i].name, name) == 0)
+      return &p->columns[i];
+  return NULL;
+}
+
+double column_sd(const struct column_profile *c) {
+  return c->n == 0 ? 0 : sqrt(c->m2 / (double)c->n);
+}
+
+static enum err no_memory(struct data_place *why) {
+  return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+}
+
+static void sighting_add(struct sighting *t, uint64_t line) {
+  if (t->n++ == 0)
+    t->line = line;
+}
+
+void column_add(struct column_profile *c, double value) {
+  c->min = c->n == 0 ? value : fmin(c->min, value);
+  c->max = c->n == 0 ? value : fmax(c->max, value);
+  c->n++;
+  double delta = value - c->mean;
+  c->mean += delta / (double)c->n;
+  c->m2 += delta * (value - c->mean);
+}
+
+/* ---- classes ---- */
+
+/* FNV-1a (Fowler, Noll, Vo). */
+static size_t name_hash(const char *name, size_t n) {
+  uint64_t h = 0xcbf29ce484222325;
+  for (size_t i = 0; i < n; i++)
+    h = (h ^ (uint8_t)name[i]) * 0x100000001b3;
+  return (size_t)(h ^ h >> 32);
+}
+
+static enum err class_new(struct reading *r, const char *name, size_t n, uint64_t line) {
+  struct profile *p = r->p;
+  if (p->n_classes == r->class_capacity) {
+    size_t capacity = p->n_classes == 0 ? 16 : 2 * p->n_classes;
+    struct class_profile *grown = realloc(p->classes, capacity * sizeof *grown);
+    if (grown == NULL)
+      return ERR_NO_MEMORY;
+    p->classes = grown;
+    r->class_capacity = capacity;
+  }
+  struct class_profile *c = &p->classes[p->n_classes++];
+  *c = (struct class_profile){.seen = {1, line}};
+  memcpy(c->name, name, n);
+  return ERR_OK;
+}
+
+static enum err class_add(struct reading *r, const char *name, size_t n, uint64_t line) {
+  struct profile *p = r->p;
+  MUST(n < MAX_NAME_BYTES);
+  size_t at = name_hash(name, n) % CLASS_PLACES;
+  for (; r->place[at] != 0; at = (at + 1) % CLASS_PLACES) {
+    struct class_profile *c = &p->classes[r->place[at] - 1];
+    if (csv_text_is(name, n, c->name)) {
+      c->seen.n++;
+      return ERR_OK;
+    }
+  }
+  p->has_too_many_classes = p->has_too_many_classes || p->n_classes == MAX_CLASSES;
+  if (p->has_too_many_classes)
+    return ERR_OK;
+  r->place[at] = (uint16_t)(p->n_classes + 1);
+  return class_new(r, name, n, line);
+}
+
+/* ---- samples ---- */
+
+static enum err remember(struct reading *r, const struct sample *sample, size_t n_inputs) {
+  uint64_t key = sample_key(r->options->fn, sample, n_inputs);
+  if (r->options->against != NULL)
+    r->p->n_duplicates += sample_set_has(r->options->against, key);
+  return sample_set_put(r->p->samples, key);
+}
+
+/* ---- tables ---- */
+
+static enum err columns_grow(struct reading *r) {
+  size_t capacity = r->capacity == 0 ? 32 : 2 * r->capacity;
+  struct column_profile *columns = realloc(r->p->columns, capacity * sizeof *columns);
+  if (columns != NULL)
+    r->p->columns = columns;
+  struct use *uses = realloc(r->uses, capacity * sizeof *uses);
+  if (uses != NULL)
+    r->uses = uses;
+  if (columns == NULL || uses == NULL)
+    return ERR_NO_MEMORY;
+  r->capacity = capacity;
+  return ERR_OK;
+}
+
+static struct use use_of(const struct contract *c, const char *text, size_t n) {
+  struct use use = {NO_FEATURE, c == NULL, -INFINITY, INFINITY};
+  for (size_t i = 0; c != NULL && i < c->n_features && use.feature == NO_FEATURE; i++)
+    if (csv_text_is(text, n, c->features[i].name)) {
+      use = (struct use){.feature = (int32_t)i, .is_number = true};
+      contract_feature_range(c, i, &use.lo, &use.hi);
+    }
+  return use;
+}
+
+static enum err header_field(struct reading *r, const char *text, size_t n) {
+  struct profile *p = r->p;
+  const struct contract *c = r->options->contract;
+  if (p->n_columns == MAX_CSV_COLUMNS)
+    return data_fault(csv_at_field(&r->scan), ERR_LIMIT, "the header has more than %d columns", MAX_CSV_COLUMNS);
+  if (p->n_columns == r->capacity && columns_grow(r) != ERR_OK)
+    return no_memory(csv_at_field(&r->scan));
+  struct column_profile *column = &p->columns[p->n_columns];
+  *column = (struct column_profile){.name_is_cut = n >= MAX_NAME_BYTES};
+  memcpy(column->name, text, n < MAX_NAME_BYTES ? n : MAX_NAME_BYTES - 1);
+  p->has_repeated_column = p->has_repeated_column || profile_column(p, column->name) != NULL;
+  r->uses[p->n_columns] = use_of(c, text, n);
+  if (c != NULL && c->holdout_by[0] != '\0' && csv_text_is(text, n, c->holdout_by))
+    p->group = p->n_columns;
+  p->n_columns++;
+  return ERR_OK;
+}
+
+/* By name, else by number from 1; SIZE_MAX: neither. */
+static size_t label_column(const struct profile *p, const char *label) {
+  const struct column_profile *named = profile_column(p, label);
+  double number;
+  if (named != NULL)
+    return (size_t)(named - p->columns);
+  if (number_read(label, strlen(label), &number) != ERR_OK || number != floor(number) || number < 1 ||
+      number > (double)p->n_columns)
+    return SIZE_MAX;
+  return (size_t)number - 1;
+}
+
+static enum err header_end(struct reading *r) {
+  struct profile *p = r->p;
+  const struct contract *c = r->options->contract;
+  const char *label = c != NULL ? c->label : r->options->label;
+  p->label = label == NULL ? p->n_columns - 1 : label_column(p, label);
+  if (c != NULL && p->label != SIZE_MAX)
+    r->uses[p->label].is_number = c->task == TASK_REGRESS;
+  r->has_all_features = c != NULL;
+  for (size_t i = 0; c != NULL && i < c->n_features; i++)
+    r->has_all_features = r->has_all_features && profile_column(p, c->features[i].name) != NULL;
+  r->fields = calloc(p->n_columns, sizeof *r->fields);
+  return r->fields == NULL ? ERR_NO_MEMORY : ERR_OK;
+}
+
+/* A field stays aside until its row is known to be whole. */
+static void keep_number(struct field *field, const char *text, size_t n) {
+  if (csv_is_missing(text, n))
+    field->what = FIELD_MISSING;
+  else if (number_read(text, n, &field->value) != ERR_OK || !isfinite((float)field->value))
+    field->what = FIELD_NO_NUMBER;
+  else
+    field->what = FIELD_NUMBER;
+}
+
+static void keep_label(struct reading *r, const char *text, size_t n) {
+  r->n_label = n;
+  memcpy(r->label, text, n < MAX_NAME_BYTES ? n : 0);
+}
+
+static enum err row_field(struct reading *r, const char *text, size_t n) {
+  size_t i = r->scan.field;
+  if (i >= r->p->n_columns)
+    return ERR_OK; /* told at the row's end */
+  if (r->uses[i].is_number)
+    keep_number(&r->fields[i], text, n);
+  if (i == r->p->label)
+    keep_label(r, text, n);
+  return ERR_OK;
+}
+
+static void add_field(struct reading *r, size_t i) {
+  struct column_profile *column = &r->p->columns[i];
+  const struct use *use = &r->uses[i];
+  const struct field *field = &r->fields[i];
+  bool is_outside = field->what == FIELD_NUMBER && (field->value < use->lo || field->value > use->hi);
+  if (field->what == FIELD_MISSING)
+    sighting_add(&column->missing, r->scan.row_line);
+  if (field->what == FIELD_NO_NUMBER)
+    sighting_add(&column->not_numbers, r->scan.row_line);
+  if (is_outside)
+    sighting_add(&column->outside, r->scan.row_line);
+  if (field->what == FIELD_NUMBER)
+    column_add(column, field->value);
+  r->is_whole = r->is_whole && field->what == FIELD_NUMBER && !is_outside;
+  if (use->feature != NO_FEATURE)
+    r->inputs[use->feature] = (float)field->value;
+}
+
+static enum err add_label(struct reading *r) {
+  struct profile *p = r->p;
+  const struct contract *c = r->options->contract;
+  if (p->label == SIZE_MAX || (c != NULL && c->task != TASK_CLASSIFY))
+    return ERR_OK;
+  if (r->n_label == 0 || (c == NULL && csv_is_missing(r->label, r->n_label)))
+    sighting_add(&p->label_missing, r->scan.row_line);
+  else if (r->n_label >= MAX_NAME_BYTES)
+    sighting_add(&p->label_too_long, r->scan.row_line);
+  else
+    return class_add(r, r->label, r->n_label, r->scan.row_line);
+  return ERR_OK;
+}
+
+static enum err row_end(struct reading *r) {
+  struct profile *p = r->p;
+  const struct contract *c = r->options->contract;
+  if (r->scan.field != p->n_columns) {
+    sighting_add(&p->ragged, r->scan.row_line);
+    return ERR_OK;
+  }
+  p->n_samples++;
+  r->is_whole = r->has_all_features;
+  for (size_t i = 0; i < p->n_columns; i++)
+    if (r->uses[i].is_number)
+      add_field(r, i);
+  enum err e = add_label(r);
+  return e != ERR_OK || !r->is_whole ? e : remember(r, &(struct sample){.floats = r->inputs}, c->n_features);
+}
+
+static enum err on_field(void *context, const char *text, size_t n) {
+  struct reading *r = context;
+  enum err e = r->scan.in_header ? header_field(r, text, n) : row_field(r, text, n);
+  return e == ERR_NO_MEMORY ? no_memory(r->scan.why) : e;
+}
+
+static enum err on_row(void *context) {
+  struct reading *r = context;
+  enum err e = r->scan.in_header ? header_end(r) : row_end(r);
+  return e == ERR_NO_MEMORY ? no_memory(r->scan.why) : e;
+}
+
+static enum err read_table(struct reading *r, const char *path, struct data_place *why) {
+  const struct contract *c = r->options->contract;
+  const struct csv_visitor visitor = {on_field, on_row, r};
+  if (c != NULL && contract_is_image(c))
+    return data_fault(why, ERR_RANGE,
+                      "it is read as a table, the job file has an image; name the labels of IDX images too");
+  r->inputs = calloc(c != NULL ? c->n_features : 1, sizeof *r->inputs);
+  return r->inputs == NULL ? no_memory(why) : csv_scan_file(&r->scan, path, &visitor, why);
+}
+
+/* ---- images ---- */
+
+/* Values of images, counted: 256 sums are exact and quick where Welford's updating would divide by every pixel. */
+struct histogram {
+  uint64_t n[UINT8_MAX + 1];
+};
+
+static void histogram_end(const struct histogram *h, double lo, double step, struct column_profile *out) {
+  double sum = 0;
+  for (size_t v = 0; v <= UINT8_MAX; v++) {
+    if (h->n[v] == 0)
+      continue;
+    double value = lo + step * (double)v;
+    out->min = out->n == 0 ? value : out->min;
+    out->max = value;
+    out->n += h->n[v];
+    sum += (double)h->n[v] * value;
+  }
+  out->mean = sum / (double)out->n;
+  for (size_t v = 0; v <= UINT8_MAX; v++) {
+    double away = lo + step * (double)v - out->mean;
+    out->m2 += (double)h->n[v] * away * away;
+  }
+}
+
+static enum err read_pair(struct reading *r, struct idx_file *images, struct idx_file *labels, uint8_t *pixels,
+                          struct histogram *h, struct data_place *why) {
+  uint32_t n = idx_shape(images)->size[0];
+  size_t n_bytes = idx_item_bytes(images);
+  enum err e = ERR_OK;
+  for (uint32_t i = 0; e == ERR_OK && i < n; i++) {
+    uint8_t label;
+    char name[8];
+    if ((e = idx_next(labels, &label, why)) != ERR_OK || (e = idx_next(images, pixels, why)) != ERR_OK)
+      return e;
+    int n_name = snprintf(name, sizeof name, "%u", label);
+    for (size_t k = 0; k < n_bytes; k++)
+      h->n[pixels[k]]++;
+    e = class_add(r, name, (size_t)n_name, 0);
+    if (e == ERR_OK && r->p->samples != NULL)
+      e = remember(r, &(struct sample){.bytes = pixels}, n_bytes);
+    r->p->n_samples++;
+  }
+  if (e != ERR_OK)
+    return no_memory(idx_place(images, why));
+  e = idx_end(images, why);
+  return e == ERR_OK ? idx_end(labels, why) : e;
+}
+
+static enum err check_pair(const struct idx_file *images, const struct idx_file *labels, struct data_place *why) {
+  const struct idx_shape *of_images = idx_shape(images), *of_labels = idx_shape(labels);
+  if (of_images->rank < 3 || of_labels->rank != 1)
+    return data_fault(idx_place(images, why), ERR_RANGE,
+                      "images have 3 or 4 dimensions and labels 1, here are %" PRIu32 " and %" PRIu32
+                      "; are images and labels swapped?",
+                      of_images->rank, of_labels->rank);
+  if (of_images->size[0] != of_labels->size[0])
+    return data_fault(idx_place(labels, why), ERR_RANGE,
+                      "it has %" PRIu32 " labels for %" PRIu32 " images; name files that belong together",
+                      of_labels->size[0], of_images->size[0]);
+  return ERR_OK;
+}
+
+static enum err read_images(struct reading *r, const struct data_file *file, struct data_place *why) {
+  const struct contract *c = r->options->contract;
+  struct profile *p = r->p;
+  struct idx_file *images = NULL, *labels = NULL;
+  struct histogram *h = calloc(1, sizeof *h);
+  uint8_t *pixels = NULL;
+  double lo = 0, hi = UINT8_MAX;
+  enum err e = ERR_OK;
+  if (c != NULL && !contract_is_image(c)) {
+    e = data_fault(why, ERR_RANGE, "these are IDX images, the job file has columns; name a CSV file without labels");
+    goto out;
+  }
+  if ((e = idx_open(file->path, &images, why)) != ERR_OK || (e = idx_open(file->labels, &labels, why)) != ERR_OK ||
+      (e = check_pair(images, labels, why)) != ERR_OK)
+    goto out;
+  pixels = malloc(idx_item_bytes(images));
+  p->columns = calloc(1, sizeof *p->columns);
+  if (h == NULL || pixels == NULL || p->columns == NULL) {
+    e = no_memory(idx_place(images, why));
+    goto out;
+  }
+  p->is_image = true;
+  p->height = idx_shape(images)->size[1];
+  p->width = idx_shape(images)->size[2];
+  p->channels = idx_shape(images)->rank == 4 ? idx_shape(images)->size[3] : 1;
+  e = read_pair(r, images, labels, pixels, h, why);
+  if (e != ERR_OK)
+    goto out;
+  if (c != NULL)
+    contract_range(c, &lo, &hi);
+  p->n_columns = 1;
+  snprintf(p->columns->name, sizeof p->columns->name, "pixel");
+  histogram_end(h, lo, (hi - lo) / UINT8_MAX, p->columns);
+out:
+  free(h);
+  free(pixels);
+  idx_close(images);
+  idx_close(labels);
+  return e;
+}
+
+/* ---- both ---- */
+
+enum err profile_read(const struct data_file *file, const struct profile_options *options, struct profile **out_profile,
+                      struct data_place *why) {
+  enum err e = data_place_init(why, file->path);
+  if (e != ERR_OK)
+    return e;
+  struct profile *p = calloc(1, sizeof *p);
+  struct reading *r = calloc(1, sizeof *r);
+  if (p == NULL || r == NULL) {
+    e = no_memory(why);
+    goto out;
+  }
+  p->label = p->group = SIZE_MAX;
+  r->options = options;
+  r->p = p;
+  if (options->contract != NULL && sample_set_new(MAX_PROFILE_SAMPLES, &p->samples) != ERR_OK)
+    e = no_memory(why);
+  if (e == ERR_OK)
+    e = file->labels == NULL ? read_table(r, file->path, why) : read_images(r, file, why);
+  if (e == ERR_OK) {
+    *out_profile = p;
+    p = NULL;
+  }
+out:
+  if (r != NULL) {
+    free(r->uses);
+    free(r->fields);
+    free(r->inputs);
+  }
+  free(r);
+  profile_free(p);
+  return e;
+}

@@ -1,0 +1,222 @@
+#include "models/data/proposal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/formats/number.h"
+
+enum { SD_DIGITS = 3 };
+
+/* x to a multiple of 10^power by the given way of rounding. Dividing by an exact power of ten gives the double that is
+ * nearest to the decimal, which number_write then shows shortly. */
+static double round_to(double x, int power, double (*way)(double)) {
+  double unit = pow(10, abs(power));
+  return power < 0 ? way(x * unit) / unit : way(x / unit) * unit;
+}
+
+static int power_of(double x) {
+  return (int)floor(log10(x));
+}
+
+static enum err say(char *reason, enum err e, const char *sentence) {
+  snprintf(reason, MAX_REASON_BYTES, "%s", sentence);
+  return e;
+}
+
+/* ---- the label ---- */
+
+static bool is_number_text(const char *text) {
+  double number;
+  return number_read(text, strlen(text), &number) == ERR_OK;
+}
+
+static bool classes_are_numbers(const struct profile *p) {
+  for (size_t i = 0; i < p->n_classes; i++)
+    if (!is_number_text(p->classes[i].name))
+      return false;
+  return true;
+}
+
+static bool has_fractions(const struct profile *p) {
+  double number;
+  for (size_t i = 0; i < p->n_classes; i++)
+    if (number_read(p->classes[i].name, strlen(p->classes[i].name), &number) == ERR_OK && number != floor(number))
+      return true;
+  return false;
+}
+
+static enum task guess_task(const struct profile *p) {
+  bool is_many = p->has_too_many_classes || p->n_classes > MAX_GUESSED_CLASSES;
+  return !p->is_image && classes_are_numbers(p) && (is_many || has_fractions(p)) ? TASK_REGRESS : TASK_CLASSIFY;
+}
+
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(((const struct class_profile *)a)->name, ((const struct class_profile *)b)->name);
+}
+
+static int compare_numbers(const void *a, const void *b) {
+  const char *x = ((const struct class_profile *)a)->name, *y = ((const struct class_profile *)b)->name;
+  double m = 0, n = 0;
+  if (number_read(x, strlen(x), &m) != ERR_OK || number_read(y, strlen(y), &n) != ERR_OK || m == n)
+    return strcmp(x, y);
+  return m < n ? -1 : 1;
+}
+
+static enum err add_table_classes(const struct profile *p, struct contract *c) {
+  struct class_profile *sorted = malloc((p->n_classes + 1) * sizeof *sorted);
+  if (sorted == NULL)
+    return ERR_NO_MEMORY;
+  if (p->n_classes > 0)
+    memcpy(sorted, p->classes, p->n_classes * sizeof *sorted);
+  qsort(sorted, p->n_classes, sizeof *sorted, classes_are_numbers(p) ? compare_numbers : compare_texts);
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < p->n_classes && e == ERR_OK; i++)
+    e = contract_add_class(c, sorted[i].name);
+  free(sorted);
+  return e;
+}
+
+static enum err add_image_classes(const struct profile *p, struct contract *c) {
+  double most = 0, number = 0;
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < p->n_classes; i++)
+    if (number_read(p->classes[i].name, strlen(p->classes[i].name), &number) == ERR_OK)
+      most = fmax(most, number);
+  for (size_t i = 0; i <= (size_t)most && e == ERR_OK; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "%zu", i);
+    e = contract_add_class(c, name);
+  }
+  return e;
+}
+
+static enum err propose_label(const struct profile *p, const enum task *task, struct contract *c, char *reason) {
+  c->task = task != NULL ? *task : guess_task(p);
+  c->loss = c->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
+  if (p->is_image && c->task == TASK_REGRESS)
+    return say(reason, ERR_UNSUPPORTED, "IDX files are images with classes; a number to predict needs a table");
+  if (!p->is_image && (p->label == SIZE_MAX || p->columns[p->label].name_is_cut))
+    return say(reason, ERR_NOT_FOUND, "there is no such label column; name one of the header's with --label");
+  if (p->n_samples == 0 || p->n_classes == 0)
+    return say(reason, ERR_NOT_FOUND, "no row has a label; is it the right column?");
+  if (c->task == TASK_CLASSIFY && p->has_too_many_classes)
+    return say(reason, ERR_LIMIT,
+               "the label has too many different values for classes; is it a number? use --task regress");
+  if (!p->is_image)
+    memcpy(c->label, p->columns[p->label].name, sizeof c->label);
+  if (c->task == TASK_REGRESS)
+    return ERR_OK;
+  enum err e = p->is_image ? add_image_classes(p, c) : add_table_classes(p, c);
+  return e == ERR_OK ? e : say(reason, e, err_sentence(e));
+}
+
+/* ---- the inputs ---- */
+
+const char *proposal_left_out(const struct profile *p, size_t column) {
+  const struct column_profile *c = &p->columns[column];
+  if (column == p->label)
+    return NULL;
+  if (c->name_is_cut)
+    return "its name is too long";
+  if (c->name[0] == '\0')
+    return "it has no name";
+  if (c->not_numbers.n > 0 || c->n == 0)
+    return "its fields are no numbers";
+  return NULL;
+}
+
+static void propose_range(const struct column_profile *from, struct feature *f) {
+  double width = from->max - from->min;
+  if (!(width > 0))
+    return;
+  double lo = from->min - width, hi = from->max + width;
+  if (from->min >= 0)
+    lo = fmax(lo, 0);
+  f->range_lo = round_to(lo, power_of(width), floor);
+  f->range_hi = round_to(hi, power_of(width), ceil);
+}
+
+static void propose_pair(double mean, double sd, struct scale *s, size_t i) {
+  if (!(sd > 0)) {
+    s->mean[i] = mean;
+    s->sd[i] = 1;
+    return;
+  }
+  int power = power_of(sd) - (SD_DIGITS - 1);
+  s->mean[i] = round_to(mean, power, round);
+  s->sd[i] = round_to(sd, power, round);
+}
+
+static enum err propose_columns(const struct profile *p, struct contract *c) {
+  enum err e = ERR_OK;
+  for (size_t k = 0; k < p->n_columns && e == ERR_OK; k++) {
+    if (k == p->label || proposal_left_out(p, k) != NULL)
+      continue;
+    e = contract_add_feature(c, p->columns[k].name, NULL);
+    if (e == ERR_OK)
+      propose_range(&p->columns[k], &c->features[c->n_features - 1]);
+  }
+  if (e != ERR_OK)
+    return e;
+  if (c->n_features == 0)
+    return ERR_NOT_FOUND;
+  e = scale_init(&c->scale, SCALE_FIXED, c->n_features);
+  for (size_t i = 0; i < c->n_features && e == ERR_OK; i++) {
+    const struct column_profile *column = profile_column(p, c->features[i].name);
+    propose_pair(column->mean, column_sd(column), &c->scale, i);
+  }
+  return e;
+}
+
+static enum err propose_image(const struct profile *p, struct contract *c) {
+  c->height = p->height;
+  c->width = p->width;
+  c->channels = p->channels;
+  c->range_lo = 0;
+  c->range_hi = 1;
+  enum err e = scale_init(&c->scale, SCALE_FIXED, 1);
+  if (e == ERR_OK)
+    propose_pair(p->columns->mean / UINT8_MAX, column_sd(p->columns) / UINT8_MAX, &c->scale, 0);
+  return e;
+}
+
+static enum err propose_inputs(const struct profile *p, struct contract *c, char *reason) {
+  enum err e = p->is_image ? propose_image(p, c) : propose_columns(p, c);
+  if (e == ERR_NOT_FOUND)
+    return say(reason, e, "no column but the label has numbers only; features are columns of numbers");
+  return e == ERR_OK ? e : say(reason, e, err_sentence(e));
+}
+
+/* Without the ranges when there is no room for them. */
+static enum err check(struct contract *c, char *reason) {
+  enum err e = contract_check(c, reason);
+  if (e != ERR_LIMIT)
+    return e;
+  for (size_t i = 0; i < c->n_features; i++) {
+    c->features[i].range_lo = -INFINITY;
+    c->features[i].range_hi = INFINITY;
+  }
+  return contract_check(c, reason);
+}
+
+enum err contract_propose(const struct profile *p, const enum task *task, struct contract **out_contract,
+                          char out_reason[MAX_REASON_BYTES]) {
+  struct contract *c = contract_new();
+  if (c == NULL)
+    return say(out_reason, ERR_NO_MEMORY, err_sentence(ERR_NO_MEMORY));
+  enum err e = propose_label(p, task, c, out_reason);
+  if (e == ERR_OK)
+    e = propose_inputs(p, c, out_reason);
+  if (e == ERR_OK)
+    c->metric = contract_metric(c);
+  if (e == ERR_OK)
+    e = check(c, out_reason);
+  if (e == ERR_OK) {
+    *out_contract = c;
+    c = NULL;
+  }
+  contract_free(c);
+  return e;
+}

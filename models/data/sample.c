@@ -1,0 +1,158 @@
+#include "models/data/sample.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "models/formats/csv_reader.h"
+#include "models/formats/idx.h"
+
+static enum err check_contract(const struct data_file *file, const struct contract *c, struct data_place *why) {
+  enum err e = data_place_init(why, file->path);
+  if (e != ERR_OK || (contract_is_image(c) && c->task == TASK_CLASSIFY))
+    return e;
+  return data_fault(why, ERR_RANGE, "IDX files are images with classes; give the job file an image and `classes`");
+}
+
+static enum err check_images(const struct idx_file *images, const struct contract *c, struct data_place *why) {
+  const struct idx_shape *s = idx_shape(images);
+  uint32_t channels = s->rank == 4 ? s->size[3] : 1;
+  if (s->rank < 3)
+    return data_fault(idx_place(images, why), ERR_RANGE,
+                      "it has %" PRIu32 " dimensions, images have 3 or 4; are images and labels swapped?", s->rank);
+  if (s->size[1] != c->height || s->size[2] != c->width || channels != c->channels)
+    return data_fault(idx_place(images, why), ERR_RANGE,
+                      "its images are %" PRIu32 " x %" PRIu32 " x %" PRIu32 ", the contract's %" PRIu32 " x %" PRIu32
+                      " x %" PRIu32 "; correct the job file",
+                      s->size[1], s->size[2], channels, c->height, c->width, c->channels);
+  return ERR_OK;
+}
+
+static enum err check_labels(const struct idx_file *labels, struct data_place *why) {
+  uint32_t rank = idx_shape(labels)->rank;
+  if (rank == 1)
+    return ERR_OK;
+  return data_fault(idx_place(labels, why), ERR_RANGE,
+                    "it has %" PRIu32 " dimensions, labels have 1; are images and labels swapped?", rank);
+}
+
+static enum err next_label(struct idx_file *labels, const struct contract *c, uint16_t *out_label,
+                           struct data_place *why) {
+  uint64_t offset = idx_offset(labels);
+  uint8_t label;
+  enum err e = idx_next(labels, &label, why);
+  if (e != ERR_OK)
+    return e;
+  if (label >= c->n_classes)
+    return data_fault(idx_place(labels, why), ERR_RANGE,
+                      "label %u at byte %" PRIu64
+                      " is outside the contract's %zu classes; correct the file or `classes`",
+                      label, offset, c->n_classes);
+  *out_label = label;
+  return ERR_OK;
+}
+
+enum err sample_put(const struct sample_sink *sink, size_t n, const struct sample *sample) {
+  enum { SAMPLES_A_LOOK = 64 };
+  enum err e = ERR_OK;
+  if (sink->hook != NULL && n % SAMPLES_A_LOOK == 0)
+    e = sink->hook->between_batches(sink->hook->context, n, 0);
+  return e == ERR_OK ? sink->put(sink->context, sample) : e;
+}
+
+static enum err put(const struct sample_sink *sink, size_t n, const struct sample *sample, const struct idx_file *file,
+                    struct data_place *why) {
+  enum err e = sample_put(sink, n, sample);
+  return e == ERR_OK ? e : data_fault(idx_place(file, why), e, "%s", err_sentence(e));
+}
+
+static enum err read_idx_labels(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
+                                struct data_place *why) {
+  struct idx_file *labels = NULL;
+  struct sample sample = {0};
+  enum err e = check_contract(file, c, why);
+  if (e == ERR_OK)
+    e = idx_open(file->labels, &labels, why);
+  if (e == ERR_OK)
+    e = check_labels(labels, why);
+  uint32_t n = e == ERR_OK ? idx_shape(labels)->size[0] : 0;
+  for (uint32_t i = 0; e == ERR_OK && i < n; i++) {
+    e = next_label(labels, c, &sample.label, why);
+    if (e == ERR_OK)
+      e = put(sink, i, &sample, labels, why);
+  }
+  if (e == ERR_OK)
+    e = idx_end(labels, why);
+  idx_close(labels);
+  return e;
+}
+
+static enum err open_pair(const struct data_file *file, const struct contract *c, struct idx_file **out_images,
+                          struct idx_file **out_labels, struct data_place *why) {
+  enum err e = check_contract(file, c, why);
+  if (e == ERR_OK)
+    e = idx_open(file->path, out_images, why);
+  if (e == ERR_OK)
+    e = check_images(*out_images, c, why);
+  if (e == ERR_OK)
+    e = idx_open(file->labels, out_labels, why);
+  if (e == ERR_OK)
+    e = check_labels(*out_labels, why);
+  if (e != ERR_OK)
+    return e;
+  uint32_t n_images = idx_shape(*out_images)->size[0], n_labels = idx_shape(*out_labels)->size[0];
+  if (n_images != n_labels)
+    return data_fault(idx_place(*out_labels, why), ERR_CORRUPT,
+                      "it has %" PRIu32 " labels for %" PRIu32 " images; name files that belong together", n_labels,
+                      n_images);
+  return ERR_OK;
+}
+
+static enum err read_idx(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
+                         struct data_place *why) {
+  struct idx_file *images = NULL, *labels = NULL;
+  uint8_t *pixels = NULL;
+  struct sample sample = {0};
+  enum err e = open_pair(file, c, &images, &labels, why);
+  if (e != ERR_OK)
+    goto out;
+  pixels = malloc(idx_item_bytes(images));
+  if (pixels == NULL) {
+    e = data_fault(idx_place(images, why), ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+    goto out;
+  }
+  sample.bytes = pixels;
+  for (uint32_t i = 0; e == ERR_OK && i < idx_shape(images)->size[0]; i++) {
+    e = next_label(labels, c, &sample.label, why);
+    if (e == ERR_OK)
+      e = idx_next(images, pixels, why);
+    if (e == ERR_OK)
+      e = put(sink, i, &sample, images, why);
+  }
+  if (e == ERR_OK)
+    e = idx_end(images, why);
+  if (e == ERR_OK)
+    e = idx_end(labels, why);
+out:
+  free(pixels);
+  idx_close(images);
+  idx_close(labels);
+  return e;
+}
+
+enum err sample_read(const struct data_file *file, const struct contract *contract, const struct sample_sink *sink,
+                     size_t *out_n_ignored_columns, struct data_place *why) {
+  if (file->labels == NULL)
+    return csv_read(file->path, contract, sink, out_n_ignored_columns, why);
+  enum err e = read_idx(file, contract, sink, why);
+  if (e == ERR_OK)
+    *out_n_ignored_columns = 0;
+  return e;
+}
+
+enum err sample_read_labels(const struct data_file *file, const struct contract *contract,
+                            const struct sample_sink *sink, struct data_place *why) {
+  size_t n_ignored;
+  if (file->labels == NULL)
+    return csv_read(file->path, contract, sink, &n_ignored, why);
+  return read_idx_labels(file, contract, sink, why);
+}

@@ -1,0 +1,41 @@
+#include "models/merging/mixing.h"
+
+#include <math.h>
+
+#include "base/limits.h"
+#include "base/must.h"
+
+double mixing_metropolis(uint32_t own_degree, uint32_t peer_degree) {
+  return 1.0 / (1.0 + (own_degree > peer_degree ? own_degree : peer_degree));
+}
+
+/* Insertion into ascending order: a few peers, once a round. */
+static double median_of_known(const uint32_t *counts, size_t n_counts) {
+  uint32_t sorted[MAX_PEERS + 1];
+  size_t n = 0;
+  for (size_t i = 0; i < n_counts; i++) {
+    if (counts[i] == 0)
+      continue;
+    size_t at = n++;
+    for (; at > 0 && sorted[at - 1] > counts[i]; at--)
+      sorted[at] = sorted[at - 1];
+    sorted[at] = counts[i];
+  }
+  if (n == 0)
+    return 0;
+  size_t low = (n - 1) / 2, high = n / 2;
+  return ((double)sorted[low] + (double)sorted[high]) / 2;
+}
+
+double mixing_by_samples(const uint32_t *counts, size_t n_counts, size_t which, double max_share) {
+  MUST(which >= 1 && which < n_counts && n_counts <= MAX_PEERS + 1);
+  double cap = 5 * median_of_known(counts, n_counts);
+  double sum = 0;
+  for (size_t i = 0; i < n_counts; i++)
+    sum += fmin(counts[i], cap);
+  return sum > 0 ? fmin(fmin(counts[which], cap) / sum, max_share) : 0;
+}
+
+double mixing_stale(double weight, uint32_t lag) {
+  return weight / sqrt(1.0 + lag);
+}

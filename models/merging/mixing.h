@@ -1,0 +1,18 @@
+/* Mixing weights: how much of a peer's difference enters a merge. Scalars only; pure; any thread. */
+#ifndef MODELS_MERGING_MIXING_H
+#define MODELS_MERGING_MIXING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* w_ij = 1 / (1 + max(d_i, d_j)): symmetric, and with the rest on the diagonal doubly stochastic (Xiao & Boyd 2004). */
+double mixing_metropolis(uint32_t own_degree, uint32_t peer_degree);
+
+/* w_j = n_j / Σ n over oneself and the configured peers whose count is known, each count capped at 5 × their median, the
+ * weight at max_share. counts[0] is our own; counts of 0 are unknown and left out. Returns w of counts[which], which ≥ 1. */
+double mixing_by_samples(const uint32_t *counts, size_t n_counts, size_t which, double max_share);
+
+/* A contribution of lag s weighs w / (1 + s)^½. */
+double mixing_stale(double weight, uint32_t lag);
+
+#endif

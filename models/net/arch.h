@@ -1,0 +1,41 @@
+/* A model's architecture in one line: layers from the input on, separated by commas.
+ *
+ *   dense N [as NAME]   fully connected, N outputs; `dense classes` and `dense targets` take N from the contract
+ *   relu, tanh, sigmoid
+ *   dropout P           0 ≤ P < 1, at most four decimals; active in training only
+ *   softmax [as NAME]   short for `dense classes`: alone it is logistic regression
+ *
+ * `dense 64, relu, dense classes` is a perceptron with one hidden layer. Words are lower case; blanks between words do
+ * not matter. NAME (a-z, 0-9, _; a letter first) names the layer's tensors, NAME.weight and NAME.bias; without it the
+ * k-th dense layer is `densek`. The softmax itself is part of the loss, so the last layer has as many outputs as the
+ * contract has classes or targets.
+ *
+ * Immutable after parsing; any thread may read it. */
+#ifndef MODELS_NET_ARCH_H
+#define MODELS_NET_ARCH_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "models/contract.h"
+#include "models/net/layer.h"
+
+struct arch {
+  char text[MAX_ARCH_BYTES]; /* canonical: numbers for words, shorthands written out, default names left out */
+  enum loss_kind loss;       /* the contract's */
+  uint32_t n_inputs;         /* values a sample */
+  uint32_t n_outputs;
+  size_t n_layers;
+  struct layer layers[]; /* the input's side first */
+};
+
+/* Errors and `why` as schema_from_arch, which is how the rest of the program reaches this. */
+MUST_USE enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,
+                             char why[MAX_REASON_BYTES]);
+void arch_free(struct arch *a);
+
+/* Floating-point operations of one sample, forwards. Training takes about three times as many. */
+double arch_flops(const struct arch *a);
+
+#endif

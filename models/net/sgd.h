@@ -1,0 +1,47 @@
+/* Stochastic gradient descent with momentum, and the seeds of its randomness.
+ *
+ *   m ← βm + ∇ + λx,   x ← x − η(r)·m        (Sutskever et al. 2013, in the form of Polyak 1964; λ is L2 decay)
+ *
+ * The backward pass adds the gradient ∇ straight into βm (models/net/net.h), so there is no array of gradients. Pure. */
+#ifndef MODELS_NET_SGD_H
+#define MODELS_NET_SGD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/rng.h"
+
+enum schedule { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
+
+struct train_config {
+  uint32_t epochs; /* passes over the local training set a round; used when steps is 0 */
+  uint32_t steps;  /* SGD steps a round; 0 = by epochs */
+  uint32_t batch;  /* samples a step, 1 … MAX_BATCH; the last batch of an epoch has what is left */
+  double learning_rate;
+  double momentum;     /* β, 0 … <1; m is kept between rounds */
+  double weight_decay; /* λ */
+  enum schedule schedule;
+  uint32_t step_rounds; /* SCHEDULE_STEP: every so many rounds the rate is multiplied by step_factor */
+  double step_factor;
+  uint64_t total_rounds; /* SCHEDULE_COSINE: rate · ½(1 + cos(π · (round−1)/total_rounds)), 0 from then on */
+};
+
+/* ERR_RANGE: a number outside what the comments above allow, not finite, or no work at all. */
+MUST_USE enum err train_config_check(const struct train_config *c);
+
+/* η(r) of a round; rounds count from 1. */
+double sgd_rate(const struct train_config *c, uint64_t round);
+
+/* The end of a step, m [n] being βm + ∇ already: m ← m + λx, x ← x − rate·m. */
+void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay);
+
+/* What a stream of random numbers is for. The values are part of the promise that a round can be repeated. */
+enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2 };
+
+/* The generator of one stream of one round: seeded by h ← rng_mix(h + v) over v = stream, train_seed, part, round, sub
+ * with h = 0 before, so each of the five changes all bits. */
+void sgd_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
+                uint32_t sub);
+
+#endif
