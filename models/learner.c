@@ -22,14 +22,14 @@ struct learner {
   float *x;        /* [P] the model */
   float *momentum; /* [P] */
   float *copy;     /* [P] x̂ */
-  float *spare;    /* [P] x̂' while it is pending; else where learner_train keeps the round's first x */
+  float *spare; /* [P] x̂' while it is pending; else where learner_train keeps the round's first x and a merge begins */
   bool pending;
   float **copies; /* [n_copies][P] x̂_j */
 
   struct distance_ring ring;
-  uint32_t steps;           /* a round; 0: by epochs */
-  double own_step;          /* ‖x after − x before‖ of the last learner_train */
-  struct merge_term *terms; /* [n_copies] room for a merge */
+  uint32_t steps;          /* a round; 0: by epochs */
+  double own_step;         /* ‖x after − x before‖ of the last learner_train */
+  struct mean_term *terms; /* [n_copies] room for a merge */
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];
@@ -340,11 +340,11 @@ void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes
   codec_write_values(copy_of(l, copy), l->n, out_bytes);
 }
 
-static struct merge_term bounded_term(struct learner *l, struct contribution *c, double bound) {
+static struct mean_term bounded_term(struct learner *l, struct contribution *c, double bound) {
   const float *copy = copy_of(l, c->copy);
   c->distance = floats_distance(copy, l->copy, l->n);
   c->clipped = c->distance > bound;
-  return (struct merge_term){copy, c->clipped ? c->weight * (bound / c->distance) : c->weight};
+  return (struct mean_term){copy, c->clipped ? c->weight * (bound / c->distance) : c->weight};
 }
 
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
@@ -352,9 +352,13 @@ enum err learner_merge(struct learner *l, struct contribution *contributions, si
   double bound = distance_ring_bound(&l->ring, l->own_step);
   for (size_t i = 0; i < n; i++)
     l->terms[i] = bounded_term(l, &contributions[i], bound);
-  enum err e = merge_apply(l->x, l->copy, l->terms, n, l->n);
+  MUST(!l->pending);
+  enum err e = merge_apply(l->x, l->copy, l->terms, n, l->n, l->spare);
   if (e)
     return e;
+  float *merged = l->spare;
+  l->spare = l->x;
+  l->x = merged;
   for (size_t i = 0; i < n; i++)
     if (contributions[i].weight > 0)
       distance_ring_put(&l->ring, fmin(contributions[i].distance, bound));

@@ -10,7 +10,7 @@
 
 enum { P = 1300, PEERS = 3 };
 
-static float x[P], own[P], copies[PEERS][P];
+static float x[P], own[P], copies[PEERS][P], merged[P];
 
 static void fill(float *values, struct rng *rng) {
   for (size_t i = 0; i < P; i++)
@@ -29,7 +29,7 @@ static void fill_all(void) {
 /* Sample counts 1 : 10 : 100 and 7 of our own, against long double. */
 START_TEST(weighted_mean_is_exact) {
   const long double counts[PEERS] = {1, 10, 100}, total = 118;
-  struct merge_term terms[PEERS];
+  struct mean_term terms[PEERS];
   long double expected[P];
   fill_all();
   for (size_t i = 0; i < P; i++) {
@@ -39,22 +39,20 @@ START_TEST(weighted_mean_is_exact) {
     expected[i] /= total;
   }
   for (size_t j = 0; j < PEERS; j++)
-    terms[j] = (struct merge_term){copies[j], (double)(counts[j] / total)};
-  ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P), ERR_OK);
+    terms[j] = (struct mean_term){copies[j], (double)(counts[j] / total)};
+  ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P, merged), ERR_OK);
   for (size_t i = 0; i < P; i++)
-    ck_assert_double_le(fabs((double)x[i] - (double)expected[i]),
-                        0.51 * (double)(nextafterf(fabsf(x[i]), 1) - fabsf(x[i])));
+    ck_assert_double_le(fabs((double)merged[i] - (double)expected[i]),
+                        0.51 * (double)(nextafterf(fabsf(merged[i]), 1) - fabsf(merged[i])));
 }
 END_TEST
 
 START_TEST(no_terms_change_no_bit) {
-  float before[P];
   fill_all();
   x[0] = -0.0f;
   x[1] = 0x1p-149f;
-  memcpy(before, x, sizeof x);
-  ck_assert_int_eq(merge_apply(x, own, NULL, 0, P), ERR_OK);
-  ck_assert_mem_eq(x, before, sizeof x);
+  ck_assert_int_eq(merge_apply(x, own, NULL, 0, P, merged), ERR_OK);
+  ck_assert_mem_eq(merged, x, sizeof x);
 }
 END_TEST
 
@@ -63,17 +61,17 @@ START_TEST(sorted_order_gives_equal_bits) {
   float first[P];
   const int arrivals[2][PEERS] = {{2, 0, 1}, {1, 2, 0}};
   for (size_t run = 0; run < 2; run++) {
-    struct merge_term terms[PEERS];
+    struct mean_term terms[PEERS];
     fill_all();
     for (size_t j = 0; j < PEERS; j++) {
       int key = arrivals[run][j];
-      terms[key] = (struct merge_term){copies[key], 0.1 + 0.07 * key}; /* placed by key, not by arrival */
+      terms[key] = (struct mean_term){copies[key], 0.1 + 0.07 * key}; /* placed by key, not by arrival */
     }
-    ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P), ERR_OK);
+    ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P, merged), ERR_OK);
     if (run == 0)
-      memcpy(first, x, sizeof x);
+      memcpy(first, merged, sizeof first);
   }
-  ck_assert_mem_eq(x, first, sizeof x);
+  ck_assert_mem_eq(merged, first, sizeof first);
 }
 END_TEST
 
@@ -83,9 +81,9 @@ START_TEST(non_finite_result_is_refused) {
   x[P - 1] = FLT_MAX;
   copies[0][P - 1] = FLT_MAX;
   memcpy(before, x, sizeof x);
-  struct merge_term term = {copies[0], 1};
+  struct mean_term term = {copies[0], 1};
   own[P - 1] = 0;
-  ck_assert_int_eq(merge_apply(x, own, &term, 1, P), ERR_MERGE_REFUSED);
+  ck_assert_int_eq(merge_apply(x, own, &term, 1, P, merged), ERR_MERGE_REFUSED);
   ck_assert_mem_eq(x, before, sizeof x);
 }
 END_TEST
