@@ -53,7 +53,7 @@ struct job_config {
 struct site_job_config {
   char *job_path;
   struct job_config job;
-  char *train_path, *train_labels;             /* labels: IDX only */
+  char *train_path, *train_labels;             /* labels: IDX and NumPy */
   char *test_path, *test_labels;               /* local test set; NULL: held out from train */
   char *global_test_path, *global_test_labels; /* a common test set; NULL: none */
   uint32_t part;                               /* of a split public set, 1 … n; 0 = the job splits nothing */

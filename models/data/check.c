@@ -279,10 +279,11 @@ static void judge_image(struct judge *j) {
          p->height, p->width, p->channels, c->height, c->width, c->channels);
   }
   double step = (x.hi - x.lo) / UINT8_MAX;
+  judge_values(j, p->columns);
   if (p->columns->min == p->columns->max)
     find(j, WARNING, FINDING_CONSTANT, 0, "every pixel of every image is %.4g; nothing can be learnt from it",
          p->columns->min);
-  else if (p->columns->max <= x.lo + 1.5 * step)
+  else if (p->is_bytes && p->columns->max <= x.lo + 1.5 * step)
     find(j, WARNING, FINDING_UNIT, 0,
          "every byte is 0 or 1, of 0 to 255: 0..1 instead of 0..255? multiply by 255 before writing them");
   else
@@ -294,7 +295,7 @@ static void judge_image(struct judge *j) {
 static bool is_class(const struct judge *j, const struct class_profile *found, size_t i) {
   char number[24];
   snprintf(number, sizeof number, "%zu", i);
-  return strcmp(found->name, j->p->is_image ? number : j->c->classes[i].text) == 0;
+  return strcmp(found->name, j->p->has_numbered_labels ? number : j->c->classes[i].text) == 0;
 }
 
 static uint64_t class_count(const struct judge *j, size_t i) {
@@ -340,6 +341,10 @@ static void judge_label(struct judge *j) {
   speak_of(j, "label \"%s\"", j->c->label);
   if (!p->is_image && p->label == SIZE_MAX) {
     find(j, ERROR, FINDING_COLUMN_MISSING, 1, "there is no such column; add it or correct the job file");
+    return;
+  }
+  if (p->label == SIZE_MAX && j->c->task == TASK_REGRESS) {
+    find(j, ERROR, FINDING_NOT_A_NUMBER, 0, "IDX labels are classes; bring the numbers to predict as a NumPy array");
     return;
   }
   if (p->label_missing.n > 0)

@@ -1,4 +1,4 @@
-/* Samples: read from IDX or CSV files, mapped to the contract, kept in their source type, standardised by the batch.
+/* Samples: read from IDX, CSV or NumPy files, mapped to the contract, kept in their source type, standardised by the batch.
  *
  * Readers stream and keep only the part that is this agent's, so a fifth of a set costs a fifth of its bytes (the labels
  * are read twice instead). A declared size is never allocated; memory grows with what was really read.
@@ -45,8 +45,8 @@ struct dataset {
   size_t n_inputs; /* of a sample */
 
   /* Exactly one of these: */
-  uint8_t *bytes; /* [n][n_inputs] from IDX */
-  float *floats;  /* [n][n_inputs] from CSV */
+  uint8_t *bytes; /* [n][n_inputs] from IDX, and from uint8 arrays of images */
+  float *floats;  /* [n][n_inputs] from CSV and all other arrays */
 
   /* Exactly one of these: */
   uint16_t *labels; /* [n] classes by the contract's number */

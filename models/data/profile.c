@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "models/data/array_pair.h"
 #include "models/data/sample_set.h"
 #include "models/formats/csv_scan.h"
 #include "models/formats/idx.h"
@@ -388,7 +389,7 @@ static enum err read_images(struct reading *r, const struct data_file *file, str
     e = no_memory(idx_place(images, why));
     goto out;
   }
-  p->is_image = true;
+  p->is_image = p->is_bytes = p->has_numbered_labels = true;
   p->height = idx_shape(images)->size[1];
   p->width = idx_shape(images)->size[2];
   p->channels = idx_shape(images)->rank == 4 ? idx_shape(images)->size[3] : 1;
@@ -408,7 +409,162 @@ out:
   return e;
 }
 
-/* ---- both ---- */
+/* ---- arrays ---- */
+
+/* What a value of an array may be, and where its figures go. */
+struct bounds {
+  struct column_profile *column;
+  double lo, hi;
+};
+
+/* One more value; false: it is none that a sample can have. */
+static bool bounds_add(const struct bounds *b, double value) {
+  if (isnan(value))
+    sighting_add(&b->column->missing, 0);
+  else if (!isfinite(value))
+    sighting_add(&b->column->not_numbers, 0);
+  else
+    column_add(b->column, value);
+  bool is_outside = isfinite(value) && (value < b->lo || value > b->hi);
+  if (is_outside)
+    sighting_add(&b->column->outside, 0);
+  return isfinite(value) && !is_outside;
+}
+
+/* Height, width and channels: the contract's, or what the shape suggests. */
+static enum err size_images(struct profile *p, const struct array_pair *pair, const struct contract *c,
+                            struct data_place *why) {
+  const struct array *a = array_pair_shape(pair);
+  const uint64_t *size = a->size;
+  bool is_series = a->rank == 3 && !p->is_bytes;
+  if (c == NULL && a->rank > 4)
+    return data_fault(array_pair_place(pair, why), ERR_UNSUPPORTED,
+                      "it has %" PRIu32 " dimensions, images have 3 or 4; reshape it", a->rank);
+  if (c == NULL && a->rank == 4 && size[1] <= 4 && size[3] > 4)
+    return data_fault(array_pair_place(pair, why), ERR_RANGE,
+                      "its channels seem to come first; save x.transpose(0, 2, 3, 1), channels last");
+  p->height = c != NULL ? c->height : is_series ? 1 : (uint32_t)size[1]; /* each ≤ MAX_FEATURES */
+  p->width = c != NULL ? c->width : (uint32_t)size[is_series ? 1 : 2];
+  p->channels = c != NULL ? c->channels : is_series ? (uint32_t)size[2] : a->rank == 4 ? (uint32_t)size[3] : 1;
+  return ERR_OK;
+}
+
+/* Columns: all pixels together or one for each input, then the label's. */
+static enum err make_columns(struct profile *p, const struct array_pair *pair, const struct contract *c,
+                             struct bounds **out_bounds, struct data_place *why) {
+  size_t n = p->is_image ? 1 : array_pair_inputs(pair);
+  if (n >= MAX_CSV_COLUMNS)
+    return data_fault(array_pair_place(pair, why), ERR_LIMIT, "it has %zu columns, at most %d are read", n,
+                      MAX_CSV_COLUMNS - 1);
+  p->columns = calloc(n + 1, sizeof *p->columns);
+  struct bounds *bounds = calloc(n + 1, sizeof *bounds);
+  *out_bounds = bounds;
+  if (p->columns == NULL || bounds == NULL)
+    return no_memory(array_pair_place(pair, why));
+  for (size_t i = 0; i <= n; i++) {
+    char *name = p->columns[i].name;
+    bounds[i] = (struct bounds){&p->columns[i], -INFINITY, INFINITY};
+    if (i == n)
+      snprintf(name, MAX_NAME_BYTES, "%s", c != NULL && c->label[0] != '\0' ? c->label : "y");
+    else if (p->is_image)
+      snprintf(name, MAX_NAME_BYTES, "pixel");
+    else if (c == NULL)
+      snprintf(name, MAX_NAME_BYTES, "x%zu", i);
+    else
+      snprintf(name, MAX_NAME_BYTES, "%s", c->features[i].name);
+    if (c != NULL && i < n && p->is_image)
+      contract_range(c, &bounds[i].lo, &bounds[i].hi);
+    else if (c != NULL && i < n)
+      contract_feature_range(c, i, &bounds[i].lo, &bounds[i].hi);
+  }
+  p->n_columns = n + 1;
+  p->label = n;
+  return ERR_OK;
+}
+
+static enum err add_array_label(struct reading *r, double label, const struct bounds *of_label) {
+  const struct contract *c = r->options->contract;
+  char name[NUMBER_TEXT_BYTES];
+  if (c == NULL || c->task == TASK_REGRESS)
+    (void)bounds_add(of_label, label);
+  if (!isfinite(label) || (c != NULL && c->task != TASK_CLASSIFY))
+    return ERR_OK;
+  number_write(label, name);
+  return class_add(r, name, strlen(name), 0);
+}
+
+static enum err add_array_sample(struct reading *r, const struct array_sample *s, size_t n_inputs,
+                                 const struct bounds *bounds, struct histogram *h) {
+  struct profile *p = r->p;
+  bool is_whole = true;
+  p->n_samples++;
+  for (size_t k = 0; s->bytes != NULL && k < n_inputs; k++)
+    h->n[s->bytes[k]]++;
+  for (size_t k = 0; s->floats != NULL && k < n_inputs; k++)
+    is_whole = bounds_add(&bounds[p->is_image ? 0 : k], (double)s->floats[k]) && is_whole;
+  enum err e = add_array_label(r, s->label, &bounds[p->label]);
+  if (e == ERR_OK && is_whole && p->samples != NULL)
+    e = remember(r, &(struct sample){.bytes = s->bytes, .floats = s->floats}, n_inputs);
+  return e;
+}
+
+static enum err read_pair_of_arrays(struct reading *r, struct array_pair *pair, const struct bounds *bounds,
+                                    struct data_place *why) {
+  struct profile *p = r->p;
+  struct histogram h = {0};
+  struct array_sample s;
+  for (uint32_t i = 0; i < array_pair_samples(pair); i++) {
+    enum err e = array_pair_next(pair, &s, why);
+    if (e != ERR_OK)
+      return e;
+    if (add_array_sample(r, &s, array_pair_inputs(pair), bounds, &h) != ERR_OK)
+      return no_memory(array_pair_place(pair, why));
+  }
+  double lo = 0, hi = UINT8_MAX;
+  if (r->options->contract != NULL)
+    contract_range(r->options->contract, &lo, &hi);
+  if (p->is_bytes)
+    histogram_end(&h, lo, (hi - lo) / UINT8_MAX, p->columns);
+  return array_pair_end(pair, why);
+}
+
+static enum err read_arrays(struct reading *r, const struct data_file *file, struct data_place *why) {
+  const struct contract *c = r->options->contract;
+  struct profile *p = r->p;
+  struct array_pair *pair = NULL;
+  struct bounds *bounds = NULL;
+  enum err e = array_pair_open(file, c, true, &pair, why);
+  if (e != ERR_OK)
+    return e;
+  const struct array *inputs = array_pair_shape(pair);
+  p->is_image = c != NULL ? contract_is_image(c) : inputs->rank > 2;
+  p->is_bytes = p->is_image && inputs->type == ARRAY_U8;
+  p->has_numbered_labels = true;
+  p->has_float_labels = array_type_is_float(array_pair_labels(pair)->type);
+  if (p->is_image)
+    e = size_images(p, pair, c, why);
+  if (e == ERR_OK)
+    e = make_columns(p, pair, c, &bounds, why);
+  if (e == ERR_OK)
+    e = read_pair_of_arrays(r, pair, bounds, why);
+  free(bounds);
+  array_pair_close(pair);
+  return e;
+}
+
+/* ---- all ---- */
+
+static enum err read_file(struct reading *r, const struct data_file *file, struct data_place *why) {
+  switch (data_format_of(file)) {
+  case DATA_CSV:
+    return read_table(r, file->path, why);
+  case DATA_IDX:
+    return read_images(r, file, why);
+  case DATA_ARRAYS:
+    return read_arrays(r, file, why);
+  }
+  return ERR_UNSUPPORTED;
+}
 
 enum err profile_read(const struct data_file *file, const struct profile_options *options, struct profile **out_profile,
                       struct data_place *why) {
@@ -427,7 +583,7 @@ enum err profile_read(const struct data_file *file, const struct profile_options
   if (options->contract != NULL && sample_set_new(MAX_PROFILE_SAMPLES, &p->samples) != ERR_OK)
     e = no_memory(why);
   if (e == ERR_OK)
-    e = file->labels == NULL ? read_table(r, file->path, why) : read_images(r, file, why);
+    e = read_file(r, file, why);
   if (e == ERR_OK) {
     *out_profile = p;
     p = NULL;

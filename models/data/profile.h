@@ -34,7 +34,7 @@ struct column_profile {
   double min, max, mean, m2;                     /* of them; m2: sum of squared deviations (Welford 1962) */
 };
 
-/* A text of the label column, or a number of IDX labels. */
+/* A text of the label column, or a number of IDX or NumPy labels. */
 struct class_profile {
   char name[MAX_NAME_BYTES];
   struct sighting seen;
@@ -44,11 +44,14 @@ struct sample_set; /* 64-bit hashes of the inputs of samples */
 
 struct profile {
   bool is_image;
+  bool is_bytes;                    /* images of bytes, whose values the contract's range maps */
+  bool has_numbered_labels;         /* labels are numbers of classes, or targets, not names */
+  bool has_float_labels;            /* so targets */
   uint32_t height, width, channels; /* images */
   uint64_t n_samples;               /* rows or images, ragged ones not counted */
   struct sighting ragged;
   size_t n_columns;
-  struct column_profile *columns; /* in the file's order; one for images */
+  struct column_profile *columns; /* in the file's order; one for images, and their label's of arrays */
   size_t label;                   /* which column; SIZE_MAX: there is none of that name */
   size_t group;                   /* which column holdout_by names; SIZE_MAX: there is none */
   struct sighting label_missing, label_too_long;
@@ -67,8 +70,10 @@ struct profile_options {
   const struct sample_set *against; /* NULL, or the training file's */
 };
 
-/* Errors as csv_scan_file and idx_open; ERR_RANGE: a table for a contract of images or the reverse, counts of images and
- * labels differ. */
+/* Arrays without a contract: of more than two dimensions they are images, uint8 [n][H][W] or any [n][H][W][C], or series
+ * [n][T][C], which are images of height 1; else rows of columns x0, x1 …
+ * Errors as csv_scan_file, idx_open and array_pair_open; ERR_RANGE: a table for a contract of images or the reverse, counts of
+ * images and labels differ. */
 MUST_USE enum err profile_read(const struct data_file *file, const struct profile_options *options,
                                struct profile **out_profile, struct data_place *why);
 void profile_free(struct profile *p);

@@ -48,6 +48,8 @@ static bool has_fractions(const struct profile *p) {
 }
 
 static enum task guess_task(const struct profile *p) {
+  if (p->has_float_labels)
+    return TASK_REGRESS;
   bool is_many = p->has_too_many_classes || p->n_classes > MAX_GUESSED_CLASSES;
   return !p->is_image && classes_are_numbers(p) && (is_many || has_fractions(p)) ? TASK_REGRESS : TASK_CLASSIFY;
 }
@@ -78,7 +80,7 @@ static enum err add_table_classes(const struct profile *p, struct contract *c) {
   return e;
 }
 
-static enum err add_image_classes(const struct profile *p, struct contract *c) {
+static enum err add_numbered_classes(const struct profile *p, struct contract *c) {
   double most = 0, number = 0;
   enum err e = ERR_OK;
   for (size_t i = 0; i < p->n_classes; i++)
@@ -95,7 +97,7 @@ static enum err add_image_classes(const struct profile *p, struct contract *c) {
 static enum err propose_label(const struct profile *p, const enum task *task, struct contract *c, char *reason) {
   c->task = task != NULL ? *task : guess_task(p);
   c->loss = c->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
-  if (p->is_image && c->task == TASK_REGRESS)
+  if (p->is_image && p->label == SIZE_MAX && c->task == TASK_REGRESS)
     return say(reason, ERR_UNSUPPORTED, "IDX files are images with classes; a number to predict needs a table");
   if (!p->is_image && (p->label == SIZE_MAX || p->columns[p->label].name_is_cut))
     return say(reason, ERR_NOT_FOUND, "there is no such label column; name one of the header's with --label");
@@ -108,7 +110,7 @@ static enum err propose_label(const struct profile *p, const enum task *task, st
     memcpy(c->label, p->columns[p->label].name, sizeof c->label);
   if (c->task == TASK_REGRESS)
     return ERR_OK;
-  enum err e = p->is_image ? add_image_classes(p, c) : add_table_classes(p, c);
+  enum err e = p->has_numbered_labels ? add_numbered_classes(p, c) : add_table_classes(p, c);
   return e == ERR_OK ? e : say(reason, e, err_sentence(e));
 }
 
@@ -174,11 +176,15 @@ static enum err propose_image(const struct profile *p, struct contract *c) {
   c->height = p->height;
   c->width = p->width;
   c->channels = p->channels;
-  c->range_lo = 0;
-  c->range_hi = 1;
+  struct feature values = {.range_lo = 0, .range_hi = 1};
+  double unit = p->is_bytes ? UINT8_MAX : 1;
+  if (p->columns->min < 0 || p->columns->max > unit)
+    propose_range(p->columns, &values);
+  c->range_lo = values.range_lo;
+  c->range_hi = values.range_hi;
   enum err e = scale_init(&c->scale, SCALE_FIXED, 1);
   if (e == ERR_OK)
-    propose_pair(p->columns->mean / UINT8_MAX, column_sd(p->columns) / UINT8_MAX, &c->scale, 0);
+    propose_pair(p->columns->mean / unit, column_sd(p->columns) / unit, &c->scale, 0);
   return e;
 }
 

@@ -1,8 +1,11 @@
 #include "models/data/sample.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "models/data/array_pair.h"
 #include "models/formats/csv_reader.h"
 #include "models/formats/idx.h"
 
@@ -139,11 +142,95 @@ out:
   return e;
 }
 
+/* ---- arrays ---- */
+
+/* Value k of sample i as people know it: `sample 12, "temp_C"` or `sample 12, value 7`. */
+static void value_name(const struct contract *c, uint32_t i, size_t k, char out_text[MAX_NAME_BYTES + 32]) {
+  if (contract_is_image(c))
+    snprintf(out_text, MAX_NAME_BYTES + 32, "sample %" PRIu32 ", value %zu", i, k);
+  else
+    snprintf(out_text, MAX_NAME_BYTES + 32, "sample %" PRIu32 ", \"%s\"", i, c->features[k].name);
+}
+
+static enum err check_value(const struct array_pair *p, const struct contract *c, uint32_t i, size_t k, double value,
+                            double lo, double hi, struct data_place *why) {
+  char name[MAX_NAME_BYTES + 32];
+  if (value >= lo && value <= hi && isfinite(value))
+    return ERR_OK;
+  value_name(c, i, k, name);
+  if (!isfinite(value))
+    return data_fault(array_pair_place(p, why), ERR_RANGE, "%s is %s; fill it in or leave the sample out", name,
+                      isnan(value) ? "not a number (NaN)" : "infinite");
+  return data_fault(array_pair_place(p, why), ERR_RANGE, "%s is %g, the contract allows %g to %g; check its unit", name,
+                    value, lo, hi);
+}
+
+static enum err check_floats(const struct array_pair *p, const struct contract *c, uint32_t i, const float *values,
+                             struct data_place *why) {
+  double lo, hi;
+  enum err e = ERR_OK;
+  contract_range(c, &lo, &hi);
+  for (size_t k = 0; e == ERR_OK && k < array_pair_inputs(p); k++) {
+    if (!contract_is_image(c))
+      contract_feature_range(c, k, &lo, &hi);
+    e = check_value(p, c, i, k, (double)values[k], lo, hi, why);
+  }
+  return e;
+}
+
+static enum err take_label(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                           struct sample *s, struct data_place *why) {
+  if (c->task == TASK_REGRESS) {
+    s->target = (float)label;
+    return isfinite(s->target) ? ERR_OK
+                               : data_fault(array_pair_labels_place(p, why), ERR_RANGE,
+                                            "the target of sample %" PRIu32 " is no finite number; leave it out", i);
+  }
+  if (label < 0 || label >= (double)c->n_classes)
+    return data_fault(array_pair_labels_place(p, why), ERR_RANGE,
+                      "the label of sample %" PRIu32
+                      " is %.17g, the contract has %zu classes, counted from 0; correct the array or `classes`",
+                      i, label, c->n_classes);
+  s->label = (uint16_t)label;
+  return ERR_OK;
+}
+
+static enum err read_arrays(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
+                            bool inputs, struct data_place *why) {
+  struct array_pair *p = NULL;
+  struct array_sample a;
+  enum err e = data_place_init(why, file->path);
+  if (e == ERR_OK && c->holdout_by[0] != '\0')
+    e = data_fault(why, ERR_RANGE, "arrays have no column \"%s\", which holdout_by names; take it out of the job file",
+                   c->holdout_by);
+  if (e == ERR_OK)
+    e = array_pair_open(file, c, inputs, &p, why);
+  for (uint32_t i = 0; e == ERR_OK && i < array_pair_samples(p); i++) {
+    struct sample s = {0};
+    e = array_pair_next(p, &a, why);
+    if (e == ERR_OK)
+      e = take_label(p, c, i, a.label, &s, why);
+    if (e == ERR_OK && a.floats != NULL)
+      e = check_floats(p, c, i, a.floats, why);
+    if (e != ERR_OK)
+      break;
+    s.bytes = a.bytes;
+    s.floats = a.floats;
+    if ((e = sample_put(sink, i, &s)) != ERR_OK)
+      e = data_fault(array_pair_labels_place(p, why), e, "%s", err_sentence(e));
+  }
+  if (e == ERR_OK)
+    e = array_pair_end(p, why);
+  array_pair_close(p);
+  return e;
+}
+
 enum err sample_read(const struct data_file *file, const struct contract *contract, const struct sample_sink *sink,
                      size_t *out_n_ignored_columns, struct data_place *why) {
-  if (file->labels == NULL)
+  enum data_format format = data_format_of(file);
+  if (format == DATA_CSV)
     return csv_read(file->path, contract, sink, out_n_ignored_columns, why);
-  enum err e = read_idx(file, contract, sink, why);
+  enum err e = format == DATA_IDX ? read_idx(file, contract, sink, why) : read_arrays(file, contract, sink, true, why);
   if (e == ERR_OK)
     *out_n_ignored_columns = 0;
   return e;
@@ -152,7 +239,13 @@ enum err sample_read(const struct data_file *file, const struct contract *contra
 enum err sample_read_labels(const struct data_file *file, const struct contract *contract,
                             const struct sample_sink *sink, struct data_place *why) {
   size_t n_ignored;
-  if (file->labels == NULL)
+  switch (data_format_of(file)) {
+  case DATA_CSV:
     return csv_read(file->path, contract, sink, &n_ignored, why);
-  return read_idx_labels(file, contract, sink, why);
+  case DATA_IDX:
+    return read_idx_labels(file, contract, sink, why);
+  case DATA_ARRAYS:
+    return read_arrays(file, contract, sink, false, why);
+  }
+  return ERR_UNSUPPORTED;
 }

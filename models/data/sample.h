@@ -1,4 +1,4 @@
-/* Labelled samples on their way from a file to whoever keeps them: one call reads either kind of file and maps it to the
+/* Labelled samples on their way from a file to whoever keeps them: one call reads any kind of file and maps it to the
  * contract. Room-internal; pure but for the files. */
 #ifndef MODELS_DATA_SAMPLE_H
 #define MODELS_DATA_SAMPLE_H
@@ -30,12 +30,12 @@ struct sample_sink {
 /* Gives the sample after the first n to the sink, unless the hook wants the reading to end. */
 MUST_USE enum err sample_put(const struct sample_sink *sink, size_t n, const struct sample *sample);
 
-/* Gives every sample of the file to the sink, in order; at least one on success. *out_n_ignored_columns is 0 for IDX.
+/* Gives every sample of the file to the sink, in order; at least one on success. *out_n_ignored_columns is 0 but for CSV.
  * Errors as dataset_open. */
 MUST_USE enum err sample_read(const struct data_file *file, const struct contract *contract,
                               const struct sample_sink *sink, size_t *out_n_ignored_columns, struct data_place *why);
 
-/* The same for the labels only: a sample's inputs are not to be used. For IDX this spares reading the images. */
+/* The same for the labels only: a sample's inputs are not to be used. For IDX and NumPy this spares reading the inputs. */
 MUST_USE enum err sample_read_labels(const struct data_file *file, const struct contract *contract,
                                      const struct sample_sink *sink, struct data_place *why);
 

@@ -4,10 +4,25 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "models/formats/npy.h"
+
+static bool ends_in(const char *path, const char *ending) {
+  size_t n = strlen(path), n_ending = strlen(ending);
+  return n >= n_ending && strcasecmp(path + n - n_ending, ending) == 0;
+}
+
+enum data_format data_format_of(const struct data_file *file) {
+  if (ends_in(file->path, ".npy") || npy_is_archive(file->path))
+    return DATA_ARRAYS;
+  return file->labels != NULL ? DATA_IDX : DATA_CSV;
+}
 
 void data_place_text(const struct data_place *place, char *out_text, size_t capacity) {
   if (place->line == 0)

@@ -8,11 +8,16 @@
 #include "base/err.h"
 #include "base/limits.h"
 
-/* Labelled samples: IDX images with their IDX labels, or a CSV file (labels NULL). path NULL: none. */
+/* Labelled samples; path NULL: none. NumPy files (x.npy with labels y.npy, or data.npz: models/data/array_pair.h) are known
+ * by their names; of other files those with labels are IDX images with their IDX labels, those without CSV. */
 struct data_file {
   const char *path;
   const char *labels;
 };
+
+enum data_format { DATA_CSV, DATA_IDX, DATA_ARRAYS };
+
+enum data_format data_format_of(const struct data_file *file);
 
 /* Where something is wrong, and in `sentence` what, with the remedy. */
 struct data_place {
