@@ -11,7 +11,8 @@
 #include "models/net/loss.h"
 #include "models/net/net.h"
 
-enum { EVALUATION_BATCH = 256 };
+/* Samples that are judged at a time, when they are small. */
+enum { EVALUATION_BATCH = 256, EVALUATION_FLOATS = 1 << 20 };
 
 struct learner {
   struct learner_config config;
@@ -19,7 +20,7 @@ struct learner {
   size_t n; /* P */
   struct net *net;
 
-  float *x;        /* [P] the model */
+  float *x;        /* [P] the model; while the net works, it and the momentum are in the net's layout, [net_floats] */
   float *momentum; /* [P] */
   float *copy;     /* [P] x̂ */
   float *spare; /* [P] x̂' while it is pending; else where learner_train keeps the round's first x and a merge begins */
@@ -49,7 +50,7 @@ static enum err check_schema(const struct schema *s) {
   if (!schema_arch(s))
     return ERR_UNSUPPORTED;
   for (size_t i = 0; i < schema_tensors(s); i++)
-    if (schema_tensor(s, i)->role != ROLE_SHARED)
+    if (schema_tensor(s, i)->role == ROLE_PERSONAL)
       return ERR_UNSUPPORTED;
   return ERR_OK;
 }
@@ -67,22 +68,35 @@ static enum err allocate_copies(struct learner *l) {
 }
 
 static enum err allocate_model(struct learner *l) {
-  l->x = floats_new(l->n);
-  l->momentum = floats_new(l->n);
+  l->x = floats_new(net_floats(l->net));
+  l->momentum = floats_new(net_floats(l->net));
   l->copy = floats_new(l->n);
   l->spare = floats_new(l->n);
   return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
 }
 
+/* The training batch, or more to judge by where samples are small. */
+static enum err open_net(struct learner *l) {
+  size_t batch = l->config.train.batch, n_floats;
+  struct net_config config = {
+      .max_batch = batch, .batch = batch, .cpu = cpu_detect(), .selection = l->config.selection};
+  enum err e = net_workspace(l->arch, &config, &n_floats);
+  if (e)
+    return e;
+  size_t small = EVALUATION_FLOATS / (n_floats / batch + 1);
+  size_t judged = small < EVALUATION_BATCH ? small : EVALUATION_BATCH;
+  config.max_batch = l->max_batch = judged > batch ? judged : batch;
+  return net_open(l->arch, &config, &l->net);
+}
+
 static enum err allocate_batch(struct learner *l) {
-  l->max_batch = l->config.train.batch > EVALUATION_BATCH ? l->config.train.batch : EVALUATION_BATCH;
   l->index = calloc(l->max_batch, sizeof *l->index);
   l->labels = calloc(l->max_batch, sizeof *l->labels);
   l->targets = floats_new(l->max_batch);
   l->d_z = floats_new(l->max_batch * l->arch->n_outputs);
   if (!l->index || !l->labels || !l->targets || !l->d_z)
     return ERR_NO_MEMORY;
-  return net_open(l->arch, l->max_batch, &l->net);
+  return ERR_OK;
 }
 
 enum err learner_open(const struct learner_config *config, struct learner **out_learner) {
@@ -98,7 +112,9 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   l->config = *config;
   l->arch = schema_arch(config->schema);
   l->n = schema_parameters(config->schema);
-  e = allocate_model(l);
+  e = open_net(l);
+  if (!e)
+    e = allocate_model(l);
   if (!e)
     e = allocate_copies(l);
   if (!e)
@@ -157,19 +173,15 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
   return ERR_OK;
 }
 
-/* Forwards over n samples of d. The outputs z [n][n_outputs], the sum of the losses, and ∂L/∂z when d_z is not NULL. */
-static const float *run_batch(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n,
-                              struct rng *dropout, float *d_z, double *out_loss_sum) {
-  dataset_gather(d, index, n, net_input(l->net));
-  const float *z = net_forward(l->net, l->x, n, dropout);
+/* The sum of the losses of n samples with outputs z [n][n_outputs], and ∂L/∂z when d_z is not NULL. */
+static double loss_of_batch(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n, const float *z,
+                            float *d_z) {
   if (d->task == TASK_CLASSIFY) {
     dataset_gather_labels(d, index, n, l->labels);
-    *out_loss_sum = loss_cross_entropy(z, l->labels, n, l->arch->n_outputs, d_z);
-  } else {
-    dataset_gather_targets(d, index, n, l->targets);
-    *out_loss_sum = loss_mean_squared_error(z, l->targets, n, l->arch->n_outputs, d_z);
+    return loss_cross_entropy(z, l->labels, n, l->arch->n_outputs, d_z);
   }
-  return z;
+  dataset_gather_targets(d, index, n, l->targets);
+  return loss_mean_squared_error(z, l->targets, n, l->arch->n_outputs, d_z);
 }
 
 /* ---- training */
@@ -230,10 +242,10 @@ static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t
 
 static double train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout) {
   const struct train_config *c = &l->config.train;
-  double loss_sum;
-  run_batch(l, l->train, index, n, dropout, l->d_z, &loss_sum);
-  net_backward(l->net, l->x, l->d_z, c->momentum, l->momentum);
-  sgd_step(l->x, l->momentum, l->n, rate, c->weight_decay);
+  dataset_gather(l->train, index, n, net_input(l->net));
+  const float *z = net_forward_training(l->net, l->x, n, dropout);
+  double loss_sum = loss_of_batch(l, l->train, index, n, z, l->d_z);
+  net_descend(l->net, l->x, l->d_z, &(struct descent){c->momentum, rate, c->weight_decay}, l->momentum);
   return loss_sum;
 }
 
@@ -241,18 +253,15 @@ static enum err call_hook(const struct work_hook *hook, size_t done, size_t tota
   return hook ? hook->between_batches(hook->context, done, total) : ERR_OK;
 }
 
-enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
-                       struct train_report *out_report) {
-  MUST(l->train);
-  double rate = rate_scale * sgd_rate(&l->config.train, round);
+/* The steps of a round, x and momentum being in the net's layout. */
+static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, double rate, const struct work_hook *hook,
+                            double *out_loss) {
   size_t total = steps_of_round(l), n_seen = 0;
   double loss_sum = 0;
   struct sampler sampler;
   struct rng dropout;
   sampler_init(&sampler, l, round, sub);
   sgd_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
-  l->pending = false;
-  memcpy(l->spare, l->x, l->n * sizeof *l->x);
   for (size_t step = 0; step < total; step++) {
     enum err e = call_hook(hook, step, total);
     if (e)
@@ -264,11 +273,28 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
     if (!isfinite(loss_sum))
       return ERR_NON_FINITE;
   }
+  *out_loss = loss_sum / (double)n_seen;
+  return ERR_OK;
+}
+
+enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
+                       struct train_report *out_report) {
+  MUST(l->train);
+  double rate = rate_scale * sgd_rate(&l->config.train, round), loss = 0;
+  l->pending = false;
+  memcpy(l->spare, l->x, l->n * sizeof *l->x);
+  net_load(l->net, l->x);
+  net_load(l->net, l->momentum);
+  enum err e = train_steps(l, round, sub, rate, hook, &loss);
+  net_store(l->net, l->x);
+  net_store(l->net, l->momentum);
+  if (e)
+    return e;
   if (!floats_finite(l->x, l->n) || !floats_finite(l->momentum, l->n))
     return ERR_NON_FINITE;
   l->own_step = floats_distance(l->x, l->spare, l->n);
   *out_report = (struct train_report){
-      .local_steps = (uint32_t)total, .n_samples = (uint32_t)l->train->n, .loss = loss_sum / (double)n_seen};
+      .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
   return ERR_OK;
 }
 
@@ -376,10 +402,11 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
 /* ---- evaluation */
 
 static void evaluate_batch(struct learner *l, const struct dataset *d, size_t first, size_t n, struct metrics *m) {
-  double loss_sum;
   for (size_t i = 0; i < n; i++)
     l->index[i] = (uint32_t)(first + i);
-  const float *z = run_batch(l, d, l->index, n, NULL, NULL, &loss_sum);
+  dataset_gather(d, l->index, n, net_input(l->net));
+  const float *z = net_forward(l->net, l->x, n);
+  double loss_sum = loss_of_batch(l, d, l->index, n, z, NULL);
   if (d->task == TASK_CLASSIFY)
     metrics_add_classes(m, z, l->labels, n, loss_sum);
   else
@@ -395,11 +422,13 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   enum err e = metrics_init(&m, d->task, d->n_classes, d->n);
   if (e)
     return e;
-  for (size_t at = 0; at < d->n && !e; at += EVALUATION_BATCH) {
+  net_load(l->net, l->x);
+  for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
     e = call_hook(hook, at, d->n);
     if (!e)
-      evaluate_batch(l, d, at, d->n - at < EVALUATION_BATCH ? d->n - at : EVALUATION_BATCH, &m);
+      evaluate_batch(l, d, at, d->n - at < l->max_batch ? d->n - at : l->max_batch, &m);
   }
+  net_store(l->net, l->x);
   if (!e)
     e = metrics_end(&m);
   if (e) {

@@ -15,7 +15,7 @@
  * (Metropolis weights).
  *
  * Thread: the trainer thread only. Owner: the trainer, from open to free. Memory is allocated in learner_open and learner_attach.
- * Bits: single-threaded BLAS, double accumulators in the order given; same input, same bits on one host. */
+ * Bits: single-threaded BLAS, double accumulators in the order given; same input and same kernels, same bits on one host. */
 #ifndef MODELS_LEARNER_H
 #define MODELS_LEARNER_H
 
@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "models/data/dataset.h"
 #include "models/judging/metrics.h"
+#include "models/kernels/selection.h"
 #include "models/merging/codec.h"
 #include "models/net/sgd.h"
 #include "models/schema.h"
@@ -40,11 +41,14 @@ struct learner_config {
   uint64_t train_seed; /* with part: seed of order and dropout */
   uint32_t part;
   size_t n_copies; /* peers followed */
+  const struct selection
+      *selection; /* how this host computes (models/kernels/selection.h); read in learner_open only; NULL:
+                                        not measured */
 };
 
 struct learner;
 
-/* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture or tensors that are not shared;
+/* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture, or personal tensors;
  * ERR_RANGE: a number of the train_config is out of range; ERR_LIMIT: the layers are too wide for such a batch;
  * ERR_NO_MEMORY. */
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);

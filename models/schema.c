@@ -99,7 +99,8 @@ enum err schema_new(const struct tensor *tensors, size_t n_tensors, struct schem
 static size_t arch_tensors(const struct arch *a, struct tensor *out_tensors) {
   size_t n = 0;
   for (size_t i = 0; i < a->n_layers; i++)
-    n += a->layers[i].type->tensors(&a->layers[i], out_tensors + n);
+    if (a->layers[i].type->tensors)
+      n += a->layers[i].type->tensors(&a->layers[i], out_tensors + n);
   return n;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ struct word {
   bool cut;
 };
 
-enum { MAX_WORDS = 5 }; /* one more than a layer can have: word argument as NAME */
+/* One more than a layer can have: word argument… option value… as NAME. */
+enum { MAX_WORDS = 1 + 2 * MAX_LAYER_WORDS + 2 + 1, MAX_OPEN = 16 };
 
 struct parser {
   const char *text, *at;
@@ -28,6 +30,10 @@ struct parser {
   struct word words[MAX_WORDS]; /* of the layer in work */
   size_t n_words;
   size_t used; /* words that were understood */
+  struct open_block {
+    size_t layer, column;
+  } open[MAX_OPEN];
+  size_t n_open;
 };
 
 /* ---- words */
@@ -36,17 +42,22 @@ static bool is_blank(char c) {
   return c == ' ' || c == '\t';
 }
 
-/* The words up to the next comma or the end; more than MAX_WORDS are passed over. */
+/* What words end at. */
+static bool is_mark(char c) {
+  return c == '\0' || c == ',' || c == '{' || c == '}';
+}
+
+/* The words up to the next mark; more than MAX_WORDS are passed over. */
 static void read_words(struct parser *p) {
   p->n_words = p->used = 0;
-  while (*p->at && *p->at != ',') {
+  while (!is_mark(*p->at)) {
     if (is_blank(*p->at)) {
       p->at++;
       continue;
     }
     struct word w = {.column = (size_t)(p->at - p->text) + 1};
     size_t n = 0;
-    for (; *p->at && *p->at != ',' && !is_blank(*p->at); p->at++) {
+    for (; !is_mark(*p->at) && !is_blank(*p->at); p->at++) {
       if (n < sizeof w.text - 1)
         w.text[n++] = isprint((unsigned char)*p->at) ? *p->at : '?';
       else
@@ -92,53 +103,96 @@ static size_t edit_distance(const char *a, const char *b) {
   return row[n_b];
 }
 
+/* The shorthands, then the layers; NULL behind the last. */
+static const char *known_word(size_t i) {
+  if (i < N_SHORTHANDS)
+    return shorthands[i].word;
+  const struct layer_type *type = layer_type_at(i - N_SHORTHANDS);
+  return type ? type->word : NULL;
+}
+
 static const char *nearest_word(const char *word) {
-  size_t n_types;
-  const struct layer_type *types = layer_types(&n_types);
   const char *best = NULL;
   size_t best_distance = 0;
-  for (size_t i = 0; i < n_types + N_SHORTHANDS; i++) {
-    const char *known = i < n_types ? types[i].word : shorthands[i - n_types].word;
+  for (size_t i = 0;; i++) {
+    const char *known = known_word(i);
+    if (!known)
+      return best;
     size_t distance = edit_distance(word, known);
     if (!best || distance < best_distance) {
       best = known;
       best_distance = distance;
     }
   }
-  return best;
 }
 
 /* ---- one layer */
 
+/* Sets the sentence, "column N: …", and returns the error. */
+__attribute__((format(printf, 4, 5))) static enum err fail(const struct parser *p, size_t column, enum err e,
+                                                           const char *format, ...) {
+  va_list args;
+  int n = snprintf(p->why, MAX_REASON_BYTES, "column %zu: ", column);
+  va_start(args, format);
+  vsnprintf(p->why + n, MAX_REASON_BYTES - (size_t)n, format, args);
+  va_end(args);
+  return e;
+}
+
 static enum err unknown_layer(const struct parser *p, const struct word *w) {
   if (w)
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: unknown layer '%s', did you mean '%s'?", w->column, w->text,
-             nearest_word(w->text));
-  else
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: a layer is missing", column_of(p, w));
-  return ERR_SYNTAX;
+    return fail(p, w->column, ERR_SYNTAX, "unknown layer '%s', did you mean '%s'?", w->text, nearest_word(w->text));
+  return fail(p, column_of(p, w), ERR_SYNTAX, "a layer is missing");
 }
 
-static enum err bad_argument(const struct parser *p, const struct layer_type *type, const struct word *w) {
-  snprintf(p->why, MAX_REASON_BYTES, "column %zu: %s takes %s%s%s%s", column_of(p, w), type->word, type->argument,
-           w ? ", not '" : "", w ? w->text : "", w ? "'" : "");
-  return w ? ERR_RANGE : ERR_SYNTAX;
-}
-
-static enum err read_argument(struct parser *p, struct layer *l) {
+/* The next word as what `known` says. */
+static enum err read_value(struct parser *p, struct layer *l, const struct layer_word *known) {
+  const char *taker = known->option ? known->option : l->type->word;
   const struct word *w = next_word(p);
-  if (!w || w->cut || l->type->read(l, w->text, p->contract))
-    return bad_argument(p, l->type, w);
+  if (!w)
+    return fail(p, column_of(p, w), ERR_SYNTAX, "%s takes %s", taker, known->takes);
+  if (w->cut || known->read(l, w->text, p->contract))
+    return fail(p, w->column, ERR_RANGE, "%s takes %s, not '%s'", taker, known->takes, w->text);
+  return ERR_OK;
+}
+
+static size_t find_option(const struct layer_word *words, const char *option) {
+  for (size_t i = 0; words[i].takes; i++)
+    if (words[i].option && strcmp(words[i].option, option) == 0)
+      return i;
+  return MAX_LAYER_WORDS;
+}
+
+static enum err read_values(struct parser *p, struct layer *l) {
+  const struct layer_word *words = l->type->words;
+  bool seen[MAX_LAYER_WORDS] = {false};
+  for (size_t i = 0; words[i].takes && !words[i].option; i++) {
+    enum err e = read_value(p, l, &words[i]);
+    if (e)
+      return e;
+  }
+  while (p->used < p->n_words) {
+    const struct word *w = &p->words[p->used];
+    size_t i = find_option(words, w->text);
+    if (i == MAX_LAYER_WORDS)
+      break;
+    if (seen[i])
+      return fail(p, w->column, ERR_EXISTS, "'%s' stands twice", w->text);
+    seen[i] = true;
+    p->used++;
+    enum err e = read_value(p, l, &words[i]);
+    if (e)
+      return e;
+  }
   return ERR_OK;
 }
 
 static enum err read_shorthand(struct parser *p, struct layer *l, const struct shorthand *s) {
   l->type = layer_type_find(s->type);
-  enum err e = l->type->read(l, s->argument, p->contract);
-  if (e)
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: '%s' stands for '%s %s', which this task does not have",
-             p->words[0].column, s->word, s->type, s->argument);
-  return e;
+  if (l->type->words[0].read(l, s->argument, p->contract))
+    return fail(p, p->words[0].column, ERR_RANGE, "'%s' stands for '%s %s', which this task does not have", s->word,
+                s->type, s->argument);
+  return ERR_OK;
 }
 
 static enum err read_type(struct parser *p, struct layer *l) {
@@ -147,9 +201,7 @@ static enum err read_type(struct parser *p, struct layer *l) {
     if (strcmp(w->text, shorthands[i].word) == 0)
       return read_shorthand(p, l, &shorthands[i]);
   l->type = w ? layer_type_find(w->text) : NULL;
-  if (!l->type)
-    return unknown_layer(p, w);
-  return l->type->argument ? read_argument(p, l) : l->type->read(l, NULL, p->contract);
+  return l->type ? read_values(p, l) : unknown_layer(p, w);
 }
 
 static bool name_well_formed(const char *name) {
@@ -166,89 +218,177 @@ static bool name_taken(const struct arch *a, const char *name) {
   return false;
 }
 
-static size_t count_type(const struct arch *a, const struct layer_type *type) {
+static size_t count_stem(const struct arch *a, const char *stem) {
   size_t n = 0;
   for (size_t i = 0; i < a->n_layers; i++)
-    n += a->layers[i].type == type;
+    n += a->layers[i].type->stem && strcmp(a->layers[i].type->stem, stem) == 0;
   return n;
 }
 
 /* [as NAME]; without it the default name. */
 static enum err read_name(struct parser *p, struct layer *l, bool *out_named) {
-  *out_named = p->used < p->n_words && strcmp(p->words[p->used].text, "as") == 0 && l->type->stem;
-  if (l->type->stem)
-    snprintf(l->name, sizeof l->name, "%s%zu", l->type->stem, 1 + count_type(p->arch, l->type));
+  const char *stem = l->type->stem;
+  *out_named = p->used < p->n_words && strcmp(p->words[p->used].text, "as") == 0 && stem;
+  if (stem)
+    snprintf(l->name, sizeof l->name, "%s%zu", stem, 1 + count_stem(p->arch, stem));
   size_t column = p->words[0].column;
   if (*out_named) {
     p->used++;
     const struct word *w = next_word(p);
     column = column_of(p, w);
-    if (!w || w->cut || !name_well_formed(w->text)) {
-      snprintf(p->why, MAX_REASON_BYTES,
-               "column %zu: 'as' takes a name of a-z, 0-9 and _, a letter first, at most %d bytes", column,
-               MAX_LAYER_NAME_BYTES - 1);
-      return ERR_SYNTAX;
-    }
+    if (!w || w->cut || !name_well_formed(w->text))
+      return fail(p, column, ERR_SYNTAX, "'as' takes a name of a-z, 0-9 and _, a letter first, at most %d bytes",
+                  MAX_LAYER_NAME_BYTES - 1);
     memcpy(l->name, w->text, sizeof l->name);
   }
-  if (l->type->stem && name_taken(p->arch, l->name)) {
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: a second layer is called '%s'", column, l->name);
-    return ERR_EXISTS;
-  }
+  if (stem && name_taken(p->arch, l->name))
+    return fail(p, column, ERR_EXISTS, "a second layer is called '%s'", l->name);
   return ERR_OK;
 }
 
-/* Appends the layer to the canonical text. */
-static enum err write_text(struct parser *p, const struct layer *l, bool named) {
-  char form[2 * MAX_LAYER_NAME_BYTES];
-  MUST((size_t)l->type->text(l, form, sizeof form) < sizeof form);
+static enum err check_all_used(const struct parser *p) {
+  if (p->used == p->n_words)
+    return ERR_OK;
+  const struct word *w = &p->words[p->used];
+  return fail(p, w->column, ERR_SYNTAX, "'%s' is not expected here, a comma separates layers", w->text);
+}
+
+/* ---- placing it */
+
+/* Appends to the canonical text. */
+__attribute__((format(printf, 2, 3))) static enum err write_text(struct parser *p, const char *format, ...) {
+  va_list args;
   size_t n = strlen(p->arch->text);
-  int n_more = snprintf(p->arch->text + n, MAX_ARCH_BYTES - n, "%s%s%s%s", n ? ", " : "", form, named ? " as " : "",
-                        named ? l->name : "");
+  va_start(args, format);
+  int n_more = vsnprintf(p->arch->text + n, MAX_ARCH_BYTES - n, format, args);
+  va_end(args);
   if ((size_t)n_more < MAX_ARCH_BYTES - n)
     return ERR_OK;
   snprintf(p->why, MAX_REASON_BYTES, "the architecture is longer than %d bytes", MAX_ARCH_BYTES - 1);
   return ERR_LIMIT;
 }
 
-static enum err place_layer(struct parser *p, struct layer *l, bool named, size_t *n_parameters) {
-  struct arch *a = p->arch;
-  size_t n;
-  l->offset = *n_parameters;
-  if (layer_parameters(l, &n) || n > MAX_PARAMETERS - *n_parameters) {
-    snprintf(p->why, MAX_REASON_BYTES,
-             "column %zu: with %" PRIu32 " inputs and %" PRIu32 " outputs here the model has more than %d parameters",
-             p->words[0].column, l->n_in, l->n_out, MAX_PARAMETERS);
-    return ERR_LIMIT;
-  }
-  *n_parameters += n;
-  if (a->n_layers > 0)
-    a->layers[a->n_layers - 1].before_relu = strcmp(l->type->word, "relu") == 0;
-  a->layers[a->n_layers++] = *l;
-  return write_text(p, l, named);
+/* A comma, but for the first layer of all and of a block. */
+static const char *separator(const struct arch *a) {
+  if (a->n_layers == 0)
+    return "";
+  return a->layers[a->n_layers - 1].type->closes ? " " : ", ";
 }
 
-static enum err read_layer(struct parser *p, uint32_t n_in, size_t *n_parameters) {
-  struct layer l = {.n_in = n_in};
+static enum err write_layer(struct parser *p, const struct layer *l, bool named) {
+  char form[2 * MAX_LAYER_NAME_BYTES];
+  MUST((size_t)l->type->text(l, form, sizeof form) < sizeof form);
+  return write_text(p, "%s%s%s%s%s", separator(p->arch), form, named ? " as " : "", named ? l->name : "",
+                    l->type->closes ? " {" : "");
+}
+
+/* A rectifier decides the first weights of the layer before it, however many norms stand between. */
+static void tell_layers_before(struct arch *a) {
+  for (size_t i = a->n_layers; i-- > 0;) {
+    a->layers[i].before_relu = true;
+    if (!a->layers[i].type->transparent)
+      return;
+  }
+}
+
+/* The extent that comes out, and the place of the parameters, of a layer whose words are known. */
+static enum err shape_layer(struct parser *p, struct layer *l, size_t column) {
+  struct arch *a = p->arch;
+  char why[MAX_REASON_BYTES];
+  if (a->n_layers == MAX_LAYERS) {
+    snprintf(p->why, MAX_REASON_BYTES, "more than %d layers", MAX_LAYERS);
+    return ERR_LIMIT;
+  }
+  enum err e = l->type->shape(l, why);
+  if (e)
+    return fail(p, column, e, "%s", why);
+  l->offset = a->n_parameters;
+  if (layer_count_parameters(l) || l->n_trained + l->n_statistics > MAX_PARAMETERS - a->n_parameters)
+    return fail(p, column, ERR_LIMIT,
+                "with %" PRIu32 " inputs and %" PRIu32 " outputs here the model has more than %d parameters", l->n_in,
+                l->n_out, MAX_PARAMETERS);
+  return ERR_OK;
+}
+
+/* Puts it behind what is there. */
+static void append_layer(struct arch *a, const struct layer *l) {
+  a->n_parameters += l->n_trained + l->n_statistics;
+  a->n_trained += l->n_trained;
+  if (l->type->rectifies)
+    tell_layers_before(a);
+  a->layers[a->n_layers++] = *l;
+}
+
+/* What comes out of the last layer, or goes into the first. */
+static struct layer layer_behind(const struct arch *a) {
+  if (a->n_layers == 0)
+    return (struct layer){.in = a->input, .n_in = a->n_inputs};
+  const struct layer *last = &a->layers[a->n_layers - 1];
+  return (struct layer){.in = last->out, .n_in = last->n_out};
+}
+
+static enum err read_layer(struct parser *p) {
+  struct layer l = layer_behind(p->arch);
   bool named = false;
   read_words(p);
   enum err e = read_type(p, &l);
   if (!e)
     e = read_name(p, &l, &named);
-  if (!e && p->used < p->n_words) {
-    const struct word *w = &p->words[p->used];
-    snprintf(p->why, MAX_REASON_BYTES, "column %zu: '%s' is not expected here, a comma separates layers", w->column,
-             w->text);
-    e = ERR_SYNTAX;
-  }
-  return e ? e : place_layer(p, &l, named, n_parameters);
+  if (!e)
+    e = check_all_used(p);
+  if (!e && (*p->at == '{') != (l.type->closes != NULL))
+    e = l.type->closes ? fail(p, column_of(p, NULL), ERR_SYNTAX,
+                              "%s takes a block of layers, as in '%s { dense 8, relu }'", l.type->word, l.type->word)
+                       : fail(p, column_of(p, NULL), ERR_SYNTAX, "%s takes no block of layers", l.type->word);
+  if (!e)
+    e = shape_layer(p, &l, p->words[0].column);
+  if (!e)
+    e = write_layer(p, &l, named);
+  if (!e)
+    append_layer(p->arch, &l);
+  return e;
+}
+
+/* ---- blocks */
+
+/* The last layer opens one, p->at is its brace. */
+static enum err open_block(struct parser *p) {
+  if (p->n_open == MAX_OPEN)
+    return fail(p, column_of(p, NULL), ERR_LIMIT, "more than %d blocks within each other", MAX_OPEN);
+  p->open[p->n_open++] = (struct open_block){p->arch->n_layers - 1, column_of(p, NULL)};
+  return ERR_OK;
+}
+
+/* p->at is a closing brace. */
+static enum err close_block(struct parser *p) {
+  struct arch *a = p->arch;
+  size_t column = column_of(p, NULL);
+  if (p->n_open == 0)
+    return fail(p, column, ERR_SYNTAX, "'}' closes nothing; remove it");
+  struct layer *first = &a->layers[p->open[--p->n_open].layer], l = layer_behind(a);
+  l.type = first->type->closes;
+  l.out = first->in;
+  l.partner = p->open[p->n_open].layer;
+  first->partner = a->n_layers;
+  enum err e = shape_layer(p, &l, column);
+  if (!e)
+    e = write_text(p, " }");
+  if (e)
+    return e;
+  append_layer(a, &l);
+  p->at++;
+  read_words(p);
+  e = check_all_used(p);
+  if (!e && *p->at == '{')
+    e = fail(p, column_of(p, NULL), ERR_SYNTAX, "'{' is not expected here, a comma separates layers");
+  return e;
 }
 
 /* ---- the whole */
 
-static enum err check_outputs(const struct parser *p, size_t n_parameters) {
+static enum err check_outputs(const struct parser *p) {
   const struct arch *a = p->arch;
-  if (n_parameters == 0) {
+  if (a->n_trained == 0) {
     snprintf(p->why, MAX_REASON_BYTES, "no layer can learn, a 'dense' one is missing");
     return ERR_RANGE;
   }
@@ -260,30 +400,44 @@ static enum err check_outputs(const struct parser *p, size_t n_parameters) {
   return ERR_OK;
 }
 
+/* What stands behind a layer: ends of blocks, then a comma or the end of all. */
+static enum err read_marks(struct parser *p) {
+  enum err e = ERR_OK;
+  while (!e && *p->at == '}')
+    e = close_block(p);
+  if (!e && *p->at == '\0' && p->n_open > 0)
+    e = fail(p, column_of(p, NULL), ERR_SYNTAX, "a '}' is missing for the '{' in column %zu",
+             p->open[p->n_open - 1].column);
+  return e;
+}
+
 static enum err read_layers(struct parser *p) {
   struct arch *a = p->arch;
-  size_t n_parameters = 0;
-  a->n_outputs = a->n_inputs;
   for (;;) {
-    if (a->n_layers == MAX_LAYERS) {
-      snprintf(p->why, MAX_REASON_BYTES, "more than %d layers", MAX_LAYERS);
-      return ERR_LIMIT;
-    }
-    enum err e = read_layer(p, a->n_outputs, &n_parameters);
+    enum err e = read_layer(p);
+    if (!e)
+      e = *p->at == '{' ? open_block(p) : read_marks(p);
     if (e)
       return e;
-    a->n_outputs = a->layers[a->n_layers - 1].n_out;
+    a->n_outputs = layer_behind(a).n_in;
     if (!*p->at)
-      return check_outputs(p, n_parameters);
-    p->at++; /* the comma */
+      return check_outputs(p);
+    p->at++; /* the comma or the brace */
   }
 }
 
-static size_t count_commas(const char *text) {
-  size_t n = 0;
+/* At least as many layers as the text can have: one before each mark and the end, and one for each end of a block. */
+static size_t count_places(const char *text) {
+  size_t n = 1;
   for (const char *c = text; *c; c++)
-    n += *c == ',';
-  return n;
+    n += *c == ',' || *c == '{' || *c == '}';
+  return n < MAX_LAYERS ? n : MAX_LAYERS;
+}
+
+static struct extent input_of(const struct contract *c) {
+  if (contract_is_image(c))
+    return (struct extent){c->height, c->width, c->channels};
+  return (struct extent){1, 1, (uint32_t)c->n_features};
 }
 
 enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,
@@ -292,7 +446,7 @@ enum err arch_parse(const char *text, const struct contract *contract, struct ar
     snprintf(why, MAX_REASON_BYTES, "the architecture is longer than %d bytes", MAX_ARCH_BYTES - 1);
     return ERR_LIMIT;
   }
-  struct arch *a = calloc(1, sizeof *a + (count_commas(text) + 1) * sizeof *a->layers);
+  struct arch *a = calloc(1, sizeof *a + count_places(text) * sizeof *a->layers);
   struct parser p = {.text = text, .at = text, .contract = contract, .arch = a, .why = why};
   enum err e = a ? ERR_OK : ERR_NO_MEMORY;
   if (e) {
@@ -300,6 +454,7 @@ enum err arch_parse(const char *text, const struct contract *contract, struct ar
     goto out;
   }
   a->loss = contract->loss;
+  a->input = input_of(contract);
   a->n_inputs = (uint32_t)contract_n_inputs(contract);
   e = read_layers(&p);
   if (e)
@@ -318,6 +473,6 @@ void arch_free(struct arch *a) {
 double arch_flops(const struct arch *a) {
   double flops = 0;
   for (size_t i = 0; i < a->n_layers; i++)
-    flops += a->layers[i].type->flops(&a->layers[i]);
+    flops += layer_flops(&a->layers[i]);
   return flops;
 }

@@ -1,14 +1,19 @@
 /* A model's architecture in one line: layers from the input on, separated by commas.
  *
- *   dense N [as NAME]   fully connected, N outputs; `dense classes` and `dense targets` take N from the contract
+ *   word argument… [option value]… [as NAME]        residual { layer, layer, … }
+ *
+ *   dense N             fully connected, N outputs; `dense classes` and `dense targets` take N from the contract
  *   relu, tanh, sigmoid
  *   dropout P           0 ≤ P < 1, at most four decimals; active in training only
- *   softmax [as NAME]   short for `dense classes`: alone it is logistic regression
+ *   residual { … }      what comes out of the layers in braces, plus what went in: equally large
+ *   softmax             short for `dense classes`: alone it is logistic regression
  *
  * `dense 64, relu, dense classes` is a perceptron with one hidden layer. Words are lower case; blanks between words do
- * not matter. NAME (a-z, 0-9, _; a letter first) names the layer's tensors, NAME.weight and NAME.bias; without it the
- * k-th dense layer is `densek`. The softmax itself is part of the loss, so the last layer has as many outputs as the
- * contract has classes or targets.
+ * not matter; options come in any order. NAME (a-z, 0-9, _; a letter first) names the layer's tensors, NAME.weight and
+ * NAME.bias; without it the k-th dense layer is `densek`. The softmax itself is part of the loss, so the last layer has as
+ * many outputs as the contract has classes or targets.
+ *
+ * A block in braces is two layers in the list, its ends, that know each other as partners; its own layers stand between.
  *
  * Immutable after parsing; any thread may read it. */
 #ifndef MODELS_NET_ARCH_H
@@ -24,8 +29,11 @@
 struct arch {
   char text[MAX_ARCH_BYTES]; /* canonical: numbers for words, shorthands written out, default names left out */
   enum loss_kind loss;       /* the contract's */
-  uint32_t n_inputs;         /* values a sample */
+  struct extent input;
+  uint32_t n_inputs; /* values a sample */
   uint32_t n_outputs;
+  size_t n_parameters;
+  size_t n_trained; /* of them; the rest are statistics */
   size_t n_layers;
   struct layer layers[]; /* the input's side first */
 };

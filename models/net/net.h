@@ -1,8 +1,11 @@
 /* The net: a model's layers run forwards and backwards over a batch.
  *
- * It owns a workspace for one batch and nothing else; weights and gradients are the caller's arrays in schema order.
- * Memory: about (inputs + Σ outputs + 2 · widest layer) · max_batch floats, allocated once in net_open. Matrix products
- * are OpenBLAS's on one thread. One thread at a time. */
+ * It chooses a kernel for each layer and owns a workspace for one batch; weights, momentum and gradients are the caller's
+ * arrays, of net_floats each, in the *training layout*: each layer's trained parameters as its kernel likes them, zeros
+ * where that pads, and its statistics behind them. net_load makes it of an array in the order of the model, in place, and
+ * net_store goes back; both only move values. Optimisers work on such arrays value by value, so they need not know.
+ *
+ * Memory: all of it from net_open, none later. One thread at a time; matrix products are OpenBLAS's on one thread. */
 #ifndef MODELS_NET_NET_H
 #define MODELS_NET_NET_H
 
@@ -11,26 +14,68 @@
 #include "base/digest.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "models/kernels/cpu.h"
+#include "models/kernels/selection.h"
 #include "models/net/arch.h"
 
 struct net;
 
-/* `arch` is borrowed for the net's life. ERR_LIMIT: the workspace of such a batch is above 2^28 floats; ERR_NO_MEMORY. */
-MUST_USE enum err net_open(const struct arch *arch, size_t max_batch, struct net **out_net);
+struct net_config {
+  size_t max_batch;                  /* samples that the workspace holds, 1 … MAX_BATCH */
+  size_t batch;                      /* those of a training step, which the selection is asked for */
+  struct cpu cpu;                    /* what kernels may use */
+  const struct selection *selection; /* read in net_open only; NULL, or no entry: layer_kernel's choice */
+};
+
+/* Floats of the workspace that net_open would take. ERR_LIMIT: above 2^28. */
+MUST_USE enum err net_workspace(const struct arch *arch, const struct net_config *config, size_t *out_floats);
+
+/* `arch` is borrowed for the net's life. ERR_LIMIT as net_workspace; ERR_NO_MEMORY. */
+MUST_USE enum err net_open(const struct arch *arch, const struct net_config *config, struct net **out_net);
 void net_free(struct net *net);
 
-/* First weights w [P] from RNG(seed), layer by layer in schema order: uniform in ±√(6/fan_in) before relu (He et al.
- * 2015), else in ±√(6/(fan_in + fan_out)) (Glorot & Bengio 2010); biases 0. */
+/* First weights w [P] in the order of the model from RNG(seed), layer by layer: uniform in ±√(6/fan_in) before relu (He et
+ * al. 2015), else in ±√(6/(fan_in + fan_out)) (Glorot & Bengio 2010); biases 0. */
 void net_init_weights(const struct arch *arch, const struct digest *seed, float *out_w);
+
+/* The kernel of a layer. */
+const struct kernel *net_kernel(const struct net *net, size_t layer);
+
+/* Length of arrays in the training layout, at least P; equal to it, and the layout the model's, while every kernel takes
+ * the weights as they are. */
+size_t net_floats(const struct net *net);
+
+/* a [net_floats] from the order of the model, its first P values, to the training layout, and back. They use the workspace:
+ * outputs of net_forward are lost. */
+void net_load(struct net *net, float *a);
+void net_store(struct net *net, float *a);
+
+/* What of an array in the training layout the optimiser steps: everything but the statistics. */
+struct net_range {
+  size_t offset, n;
+};
+const struct net_range *net_trained(const struct net *net, size_t *out_n);
 
 /* Where the caller puts the batch: [max_batch][n_inputs]. */
 float *net_input(struct net *net);
 
-/* Outputs z [n][n_outputs] of the first n ≤ max_batch samples of the input, valid until the next call. With `dropout` the
- * pass is one of training, and draws from it. */
-const float *net_forward(struct net *net, const float *w, size_t n, struct rng *dropout);
+/* Outputs z [n][n_outputs] of the first n ≤ max_batch samples of the input, valid until the next call. */
+const float *net_forward(struct net *net, const float *w, size_t n);
 
-/* The same batch backwards, after net_forward with the same w: g ← momentum·g + ∂L/∂w from d_z = ∂L/∂z [n][n_outputs]. */
+/* The same in training: dropout drops (where its generator is not NULL), and the statistics in w move on. */
+const float *net_forward_training(struct net *net, float *w, size_t n, struct rng *dropout);
+
+/* That batch backwards with the same w, from d_z = ∂L/∂z [n][n_outputs]: g ← momentum·g + ∂L/∂w. Statistics' places stay as
+ * they are in g. */
 void net_backward(struct net *net, const float *w, const float *d_z, double momentum, float *g);
+
+/* A step of gradient descent with momentum (models/net/sgd.h). */
+struct descent {
+  double momentum, rate, decay;
+};
+
+/* The same, and the step at once, layer by layer: m ← βm + ∂L/∂w + λw, w ← w − η·m. Kernels may fold the one into the
+ * other, so with β = 0 m need not hold the gradient. */
+void net_descend(struct net *net, float *w, const float *d_z, const struct descent *descent, float *m);
 
 #endif

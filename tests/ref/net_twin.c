@@ -6,67 +6,110 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "tests/ref/twin_layer.h"
 
-static double *doubles_new(size_t n) {
-  double *x = calloc(n, sizeof *x);
+double *twin_doubles(size_t n) {
+  double *x = calloc(n + 1, sizeof *x);
   MUST(x);
   return x;
 }
 
-static bool is(const struct layer *l, const char *word) {
-  return strcmp(l->type->word, word) == 0;
-}
+/* ---- dense */
 
-static void forward_dense(const struct layer *l, const double *w, size_t n, const double *in, double *out) {
-  const double *bias = w + (size_t)l->n_in * l->n_out;
-  for (size_t i = 0; i < n; i++)
-    for (size_t o = 0; o < l->n_out; o++) {
+static void forward_dense(const struct twin_pass *p) {
+  size_t n_in = p->l->n_in, n_out = p->l->n_out;
+  const double *bias = p->w + n_in * n_out;
+  for (size_t i = 0; i < p->n; i++)
+    for (size_t o = 0; o < n_out; o++) {
       double sum = bias[o];
-      for (size_t k = 0; k < l->n_in; k++)
-        sum += w[o * l->n_in + k] * in[i * l->n_in + k];
-      out[i * l->n_out + o] = sum;
+      for (size_t k = 0; k < n_in; k++)
+        sum += p->w[o * n_in + k] * p->in[i * n_in + k];
+      p->out[i * n_out + o] = sum;
     }
 }
 
-static void backward_dense(const struct layer *l, const double *w, size_t n, const double *in, const double *d_out,
-                           double *d_in, double *g) {
-  double *g_bias = g + (size_t)l->n_in * l->n_out;
-  for (size_t i = 0; i < n; i++)
-    for (size_t o = 0; o < l->n_out; o++) {
-      double d = d_out[i * l->n_out + o];
+static void backward_dense(const struct twin_pass *p) {
+  size_t n_in = p->l->n_in, n_out = p->l->n_out;
+  double *g_bias = p->g + n_in * n_out;
+  for (size_t i = 0; i < p->n; i++)
+    for (size_t o = 0; o < n_out; o++) {
+      double d = p->d_out[i * n_out + o];
       g_bias[o] += d;
-      for (size_t k = 0; k < l->n_in; k++) {
-        g[o * l->n_in + k] += d * in[i * l->n_in + k];
-        d_in[i * l->n_in + k] += d * w[o * l->n_in + k];
+      for (size_t k = 0; k < n_in; k++) {
+        p->g[o * n_in + k] += d * p->in[i * n_in + k];
+        p->d_in[i * n_in + k] += d * p->w[o * n_in + k];
       }
     }
 }
 
-/* Also leaves ∂out/∂in of the layers that work value by value in slope. */
-static void forward(const struct layer *l, const double *w, size_t n, const double *in, double *out, double *slope,
-                    struct rng *dropout) {
-  if (is(l, "dense")) {
-    forward_dense(l, w + l->offset, n, in, out);
-    return;
-  }
-  for (size_t i = 0; i < n * l->n_out; i++) {
-    double x = in[i];
-    if (is(l, "relu")) {
-      slope[i] = x > 0;
-      out[i] = x > 0 ? x : 0;
-    } else if (is(l, "tanh")) {
-      out[i] = tanh(x);
-      slope[i] = 1 / (cosh(x) * cosh(x));
-    } else if (is(l, "sigmoid")) {
-      out[i] = 1 / (1 + exp(-x));
-      slope[i] = exp(-x) / ((1 + exp(-x)) * (1 + exp(-x)));
-    } else {
-      MUST(is(l, "dropout"));
-      slope[i] = dropout ? (rng_unit(dropout) < l->rate ? 0 : 1 / (1 - l->rate)) : 1;
-      out[i] = x * slope[i];
-    }
+/* ---- value by value */
+
+static void forward_relu(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    p->slope[i] = p->in[i] > 0;
+    p->out[i] = p->in[i] > 0 ? p->in[i] : 0;
   }
 }
+
+static void forward_tanh(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    p->out[i] = tanh(p->in[i]);
+    p->slope[i] = 1 / (cosh(p->in[i]) * cosh(p->in[i]));
+  }
+}
+
+static void forward_sigmoid(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    double e = exp(-p->in[i]);
+    p->out[i] = 1 / (1 + e);
+    p->slope[i] = e / ((1 + e) * (1 + e));
+  }
+}
+
+static void forward_dropout(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    p->slope[i] = p->rng ? (rng_unit(p->rng) < p->l->rate ? 0 : 1 / (1 - p->l->rate)) : 1;
+    p->out[i] = p->in[i] * p->slope[i];
+  }
+}
+
+/* ---- blocks */
+
+static void forward_same(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    p->slope[i] = 1;
+    p->out[i] = p->in[i];
+  }
+}
+
+static void forward_sum(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++)
+    p->out[i] = p->in[i] + p->before[i];
+}
+
+static void backward_sum(const struct twin_pass *p) {
+  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
+    p->d_in[i] += p->d_out[i];
+    p->d_before[i] += p->d_out[i];
+  }
+}
+
+/* ---- the table */
+
+static const struct twin_layer *find(const struct layer *l) {
+  static const struct twin_layer rows[] = {
+      {"dense", forward_dense, backward_dense}, {"relu", forward_relu, NULL},       {"tanh", forward_tanh, NULL},
+      {"sigmoid", forward_sigmoid, NULL},       {"dropout", forward_dropout, NULL}, {"residual", forward_same, NULL},
+      {"}", forward_sum, backward_sum},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].word, l->type->word) == 0)
+      return &rows[i];
+  MUST(!"a layer without a twin");
+  return NULL;
+}
+
+/* ---- losses */
 
 static double cross_entropy(const double *z, const struct twin_batch *b, size_t k, double *d_z) {
   double loss = 0;
@@ -91,31 +134,59 @@ static double mean_squared_error(const double *z, const struct twin_batch *b, si
   return loss;
 }
 
+/* ---- the net */
+
+static void backward(const struct twin_pass *p) {
+  const struct twin_layer *row = find(p->l);
+  if (row->backward)
+    row->backward(p);
+  else
+    for (size_t v = 0; v < p->n * p->l->n_out; v++)
+      p->d_in[v] += p->d_out[v] * p->slope[v];
+}
+
 double net_twin(const struct arch *a, const double *w, const struct twin_batch *batch, double *g) {
   size_t n = batch->n;
   double *outs[MAX_LAYERS + 1] = {0}, *deltas[MAX_LAYERS + 1] = {0}, *slopes[MAX_LAYERS] = {0};
   struct rng rng = batch->dropout ? *batch->dropout : (struct rng){0};
-  outs[0] = doubles_new(n * a->n_inputs);
-  deltas[0] = doubles_new(n * a->n_inputs);
+  outs[0] = twin_doubles(n * a->n_inputs);
+  deltas[0] = twin_doubles(n * a->n_inputs);
   memcpy(outs[0], batch->x, n * a->n_inputs * sizeof *batch->x);
   for (size_t i = 0; i < a->n_layers; i++) {
     const struct layer *l = &a->layers[i];
-    outs[i + 1] = doubles_new(n * l->n_out);
-    deltas[i + 1] = doubles_new(n * l->n_out);
-    slopes[i] = doubles_new(n * l->n_out);
-    forward(l, w, n, outs[i], outs[i + 1], slopes[i], batch->dropout ? &rng : NULL);
+    outs[i + 1] = twin_doubles(n * l->n_out);
+    deltas[i + 1] = twin_doubles(n * l->n_out);
+    slopes[i] = twin_doubles(n * l->n_out);
+    find(l)->forward(&(struct twin_pass){.l = l,
+                                         .n = n,
+                                         .w = w + l->offset,
+                                         .in = outs[i],
+                                         .before = outs[l->partner],
+                                         .out = outs[i + 1],
+                                         .slope = slopes[i],
+                                         .training = batch->training,
+                                         .rng = batch->dropout ? &rng : NULL});
   }
   double *z = outs[a->n_layers], *d_z = deltas[a->n_layers];
   double loss = a->loss == LOSS_CROSS_ENTROPY ? cross_entropy(z, batch, a->n_outputs, d_z)
                                               : mean_squared_error(z, batch, a->n_outputs, d_z);
   for (size_t i = a->n_layers; g && i-- > 0;) {
     const struct layer *l = &a->layers[i];
-    if (is(l, "dense"))
-      backward_dense(l, w + l->offset, n, outs[i], deltas[i + 1], deltas[i], g + l->offset);
-    else
-      for (size_t v = 0; v < n * l->n_out; v++)
-        deltas[i][v] = deltas[i + 1][v] * slopes[i][v];
+    backward(&(struct twin_pass){.l = l,
+                                 .n = n,
+                                 .w = w + l->offset,
+                                 .in = outs[i],
+                                 .before = outs[l->partner],
+                                 .out = outs[i + 1],
+                                 .slope = slopes[i],
+                                 .training = batch->training,
+                                 .d_out = deltas[i + 1],
+                                 .d_in = deltas[i],
+                                 .d_before = deltas[l->partner],
+                                 .g = g + l->offset});
   }
+  if (batch->z)
+    memcpy(batch->z, z, n * a->n_outputs * sizeof *z);
   for (size_t i = 0; i <= a->n_layers; i++) {
     free(outs[i]);
     free(deltas[i]);

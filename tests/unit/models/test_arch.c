@@ -16,6 +16,8 @@ START_TEST(canonical_text) {
        "dense 64 as hidden1, tanh, dropout 0.5, dense 10 as out"},
       {"dropout 0.0001, dropout 0, dropout .9999, dense 10, sigmoid",
        "dropout 0.0001, dropout 0, dropout 0.9999, dense 10, sigmoid"},
+      {"residual{dense 20,relu}\t,residual { residual { dense 20 as a } } , softmax",
+       "residual { dense 20, relu }, residual { residual { dense 20 as a } }, dense 10"},
   };
   struct contract c = toy_classes(20, 10);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -45,6 +47,24 @@ START_TEST(layers_are_linked) {
   ck_assert_str_eq(a->layers[5].name, "dense3");
   ck_assert_uint_eq(a->layers[3].offset, 20 * 8 + 8);
   ck_assert_double_eq(arch_flops(a), 2 * (20 * 8 + 8 * 5 + 5 * 3) + 8 + 8 + 5);
+  arch_free(a);
+}
+END_TEST
+
+/* The two ends of a block know each other. */
+START_TEST(ends_of_blocks_are_partners) {
+  struct contract c = toy_classes(20, 3);
+  struct arch *a;
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(arch_parse("relu, residual { residual { dense 20 }, relu, dense 20 }, relu, dense 3", &c, &a, why),
+                   ERR_OK);
+  ck_assert_uint_eq(a->n_layers, 10);
+  ck_assert_uint_eq(a->layers[1].partner, 7);
+  ck_assert_uint_eq(a->layers[7].partner, 1);
+  ck_assert_uint_eq(a->layers[2].partner, 4);
+  ck_assert_uint_eq(a->layers[4].partner, 2);
+  ck_assert_ptr_eq(a->layers[7].type, a->layers[1].type->closes);
+  ck_assert_uint_eq(a->n_parameters, 2 * (20 * 20 + 20) + 20 * 3 + 3);
   arch_free(a);
 }
 END_TEST
@@ -102,6 +122,26 @@ START_TEST(errors_say_where_and_what) {
       {"dropout ., dense 3", ERR_RANGE, "column 9: "},
       {"dropout nan, dense 3", ERR_RANGE, "column 9: "},
       {"dropout -0.1, dense 3", ERR_RANGE, "column 9: "},
+      {"residual", ERR_SYNTAX, "column 9: residual takes a block of layers, as in 'residual { dense 8, relu }'"},
+      {"residual, dense 3", ERR_SYNTAX, "column 9: residual takes a block of layers"},
+      {"residual {", ERR_SYNTAX, "column 11: a layer is missing"},
+      {"residual { }, dense 3", ERR_SYNTAX, "column 12: a layer is missing"},
+      {"residual { relu, dense 3", ERR_SYNTAX, "column 25: a '}' is missing for the '{' in column 10"},
+      {"residual { residual { relu }, dense 3", ERR_SYNTAX, "column 38: a '}' is missing for the '{' in column 10"},
+      {"residual { relu } dense 3", ERR_SYNTAX, "column 19: 'dense' is not expected here, a comma separates layers"},
+      {"residual { relu } as r, dense 3", ERR_SYNTAX, "column 19: 'as' is not expected here"},
+      {"residual { relu } { dense 3 }", ERR_SYNTAX, "column 19: '{' is not expected here, a comma separates layers"},
+      {"residual { relu },", ERR_SYNTAX, "column 19: a layer is missing"},
+      {"residual 3 { relu }, dense 3", ERR_SYNTAX, "column 10: '3' is not expected here"},
+      {"dense 3 }", ERR_SYNTAX, "column 9: '}' closes nothing; remove it"},
+      {"dense 3 { relu }", ERR_SYNTAX, "column 9: dense takes no block of layers"},
+      {"{ dense 3 }", ERR_SYNTAX, "column 1: a layer is missing"},
+      {"}", ERR_SYNTAX, "column 1: a layer is missing"},
+      {"residual { dense 4 }, dense 3", ERR_RANGE,
+       "column 20: the block makes 1x1x4 of 1x1x20, and what is added to its input must be as large; change its last"},
+      {"residual{residual{residual{residual{residual{residual{residual{residual{residual{residual{residual{residual{"
+       "residual{residual{residual{residual{residual{relu",
+       ERR_LIMIT, "column 153: more than 16 blocks within each other"},
       {"relu", ERR_RANGE, "no layer can learn"},
       {"dense 64, relu", ERR_RANGE, "the last layer has 64 outputs, the contract needs 3: end with 'dense classes'"},
       {"dense 134217728, dense 3", ERR_LIMIT,
@@ -146,7 +186,7 @@ END_TEST
 
 /* Any bytes give a model or a sentence. */
 START_TEST(noise_is_survived) {
-  static const char alphabet[] = "dense relu,tanh as classes 0123.x\t";
+  static const char alphabet[] = "dense relu,tanh as classes 0123.x\tresidual{}{}";
   struct contract c = toy_classes(20, 3);
   struct rng rng;
   rng_init(&rng, 7);
@@ -168,6 +208,6 @@ START_TEST(noise_is_survived) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("arch", canonical_text, layers_are_linked, regression, errors_say_where_and_what,
-                   lengths_are_bounded, noise_is_survived);
+  return SUITE_RUN("arch", canonical_text, layers_are_linked, ends_of_blocks_are_partners, regression,
+                   errors_say_where_and_what, lengths_are_bounded, noise_is_survived);
 }

@@ -49,12 +49,12 @@ START_TEST(rows_are_independent) {
   for (size_t i = 0; i < BATCH * INPUTS; i++)
     x[i] = (float)toy_normal(&rng);
   net_init_weights(schema_arch(s), &seed, w);
-  ck_assert_int_eq(net_open(schema_arch(s), BATCH, &net), ERR_OK);
+  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = BATCH}, &net), ERR_OK);
   memcpy(net_input(net), x, sizeof x);
-  memcpy(together, net_forward(net, w, BATCH, NULL), sizeof together);
+  memcpy(together, net_forward(net, w, BATCH), sizeof together);
   for (size_t i = 0; i < BATCH; i++) {
     memcpy(net_input(net), x + i * INPUTS, INPUTS * sizeof *x);
-    const float *alone = net_forward(net, w, 1, NULL);
+    const float *alone = net_forward(net, w, 1);
     for (size_t k = 0; k < 3; k++)
       ck_assert_float_eq_tol(alone[k], together[i * 3 + k], 1e-5f);
   }
@@ -72,11 +72,11 @@ START_TEST(dropout_keeps_the_mean) {
   struct net *net;
   struct rng rng;
   rng_init(&rng, 3);
-  ck_assert_int_eq(net_open(schema_arch(s), 1, &net), ERR_OK);
+  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = 1}, &net), ERR_OK);
   for (size_t i = 0; i < WIDTH; i++)
     net_input(net)[i] = w[i] = 1;
-  ck_assert_float_eq(net_forward(net, w, 1, NULL)[0], WIDTH);
-  ck_assert_float_eq_tol(net_forward(net, w, 1, &rng)[0] / WIDTH, 1, 0.02f); /* 5 standard deviations */
+  ck_assert_float_eq(net_forward(net, w, 1)[0], WIDTH);
+  ck_assert_float_eq_tol(net_forward_training(net, w, 1, &rng)[0] / WIDTH, 1, 0.02f); /* 5 standard deviations */
   net_free(net);
   free(w);
   schema_free(s);
@@ -88,9 +88,9 @@ START_TEST(nan_is_not_hidden_by_relu) {
   struct schema *s = toy_schema("relu, dense classes", &c);
   float w[4] = {1, 1, 0, 0};
   struct net *net;
-  ck_assert_int_eq(net_open(schema_arch(s), 1, &net), ERR_OK);
+  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = 1}, &net), ERR_OK);
   net_input(net)[0] = NAN;
-  ck_assert(isnan(net_forward(net, w, 1, NULL)[0]));
+  ck_assert(isnan(net_forward(net, w, 1)[0]));
   net_free(net);
   schema_free(s);
 }
@@ -100,7 +100,7 @@ START_TEST(absurd_workspace_is_refused) {
   struct contract c = toy_classes(1, 2);
   struct schema *s = toy_schema("dense 30000000, relu, relu, relu, dense classes", &c);
   struct net *net = NULL;
-  ck_assert_int_eq(net_open(schema_arch(s), MAX_BATCH, &net), ERR_LIMIT);
+  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = MAX_BATCH}, &net), ERR_LIMIT);
   ck_assert_ptr_null(net);
   schema_free(s);
 }
