@@ -1,0 +1,449 @@
+#include <string.h>
+
+#include "models/kernels/conv.h"
+
+#define INLINE __attribute__((always_inline)) inline
+#if defined __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+enum { MAX_TILE_TAPS = 28, MAX_CHUNK = 32, MAX_CHUNK_FLOATS = 1 << 18, LINE_FLOATS = 16 };
+
+static size_t min_size(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static size_t whole_lines(size_t n) {
+  return (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+}
+
+/* How many of `left` come next: as few tiles as `most` allows, all about equal. */
+static size_t next_tile(size_t left, size_t most) {
+  size_t n_tiles = (left + most - 1) / most;
+  return (left + n_tiles - 1) / n_tiles;
+}
+
+/* Samples worked on together, even; each has `size` floats of scratch. */
+static size_t chunk_of(size_t n, size_t size) {
+  size_t chunk = MAX_CHUNK;
+  while (chunk > 2 && (chunk / 2 >= n || chunk * size > MAX_CHUNK_FLOATS))
+    chunk /= 2;
+  return chunk;
+}
+
+static void scale(float *g, size_t n, float factor) {
+  if (factor == 0)
+    memset(g, 0, n * sizeof *g);
+  else
+    for (size_t i = 0; i < n; i++)
+      g[i] *= factor;
+}
+
+/* ---- windows along one side */
+
+/* Output i sees the inputs origin + i·step + t, t < n_taps, as far as they are among 0 … n_in − 1. */
+struct axis {
+  size_t n_in, n_taps, n_out, step;
+  ptrdiff_t origin;
+};
+
+struct range {
+  size_t from, to;
+};
+
+static ptrdiff_t axis_start(const struct axis *a, size_t i) {
+  return a->origin + (ptrdiff_t)(i * a->step);
+}
+
+/* The taps of output i that meet an input. */
+static struct range axis_taps(const struct axis *a, size_t i) {
+  ptrdiff_t start = axis_start(a, i), left = (ptrdiff_t)a->n_in - start;
+  size_t from = start < 0 ? min_size((size_t)-start, a->n_taps) : 0;
+  size_t to = left > 0 ? min_size((size_t)left, a->n_taps) : 0;
+  return (struct range){from, to > from ? to : from};
+}
+
+/* How many outputs from j on have the same taps. */
+static size_t axis_alike(const struct axis *a, size_t j) {
+  struct range first = axis_taps(a, j), next;
+  size_t n = 0;
+  do {
+    n++;
+    next = axis_taps(a, j + n);
+  } while (j + n < a->n_out && next.from == first.from && next.to == first.to);
+  return n;
+}
+
+static struct axis axis_forward(size_t n_in, size_t n_taps, size_t stride, size_t pad, size_t n_out) {
+  return (struct axis){n_in, n_taps, n_out, stride, -(ptrdiff_t)pad};
+}
+
+/* The inputs p, p + stride, … of one side: input p + k·stride meets tap first + j·stride in output q + k − j, where
+ * first = (p + pad) mod stride and q = ⌊(p + pad)/stride⌋. With the taps in reverse that is an axis of step 1. */
+struct phase {
+  size_t first, n_taps;
+  struct axis axis;
+};
+
+static struct phase phase_of(size_t n_in, size_t n_taps, size_t stride, size_t pad, size_t n_out, size_t p) {
+  size_t first = (p + pad) % stride, q = (p + pad) / stride;
+  size_t n = first < n_taps ? (n_taps - first + stride - 1) / stride : 0;
+  return (struct phase){first, n, {n_out, n, (n_in - p + stride - 1) / stride, 1, (ptrdiff_t)(q + 1) - (ptrdiff_t)n}};
+}
+
+/* ---- what the loops of a kernel see */
+
+/* out[i, j, c] = b[c] + Σ_{h, w, r} x[start_i + h, start_j + w, r] · w[c, h, w, r] of n samples. Strides in floats. */
+struct gather {
+  size_t n;
+  struct axis high, wide;
+  const float *x;
+  size_t x_pixel, x_row, x_group;
+  const float *w;
+  size_t w_tap, w_row, w_vector;
+  const float *bias; /* NULL: 0 */
+  bool relu;
+  float *out;
+  size_t n_channels, out_pixel, out_row, out_image;
+};
+
+/* n_columns outputs side by side in one row, whose windows are cut by the border alike. */
+struct span {
+  const float *x, *w;
+  size_t n_rows, run; /* of taps: n_rows times `run` floats of x side by side */
+  size_t n_columns, x_step;
+  float *out;
+};
+
+static struct span span_of(const struct gather *g, size_t i, size_t j, size_t n_columns) {
+  struct range high = axis_taps(&g->high, i), wide = axis_taps(&g->wide, j);
+  struct span s = {.x = g->x,
+                   .w = g->w,
+                   .n_columns = n_columns,
+                   .x_step = g->wide.step * g->x_pixel,
+                   .out = g->out + i * g->out_row + j * g->out_pixel};
+  if (high.from == high.to || wide.from == wide.to)
+    return s;
+  size_t row = (size_t)(axis_start(&g->high, i) + (ptrdiff_t)high.from);
+  size_t column = (size_t)(axis_start(&g->wide, j) + (ptrdiff_t)wide.from);
+  s.x += row * g->x_row + column * g->x_pixel;
+  s.w += high.from * g->w_row + wide.from * g->w_tap;
+  s.n_rows = high.to - high.from;
+  s.run = (wide.to - wide.from) * g->x_pixel;
+  return s;
+}
+
+/* ∂L/∂w of one group of samples: g[v][row·run + tap] += Σ_sites dz[site] · x[site + row·x_row + tap]. Tiles of it overlap
+ * at the far ends; what is before the three `done` was added already. */
+struct taps {
+  const float *x;
+  size_t x_row, x_down, x_right; /* to the next row of taps, to the next site below, beside */
+  size_t out_height, out_width;
+  const float *dz;
+  size_t dz_pixel;
+  float *g;
+  size_t run, n_taps; /* taps in a row, in all */
+  size_t row_done, tap_done, vector_done;
+};
+
+struct tap_tile {
+  size_t rows, taps, vectors;
+  void (*run)(const struct taps *s, size_t vector, size_t row, size_t tap);
+};
+
+/* The cheapest tile. Its cost by the rule of most CPUs: two multiply-adds, or two loads, or four cycles of latency. */
+static const struct tap_tile *tap_tile_of(const struct tap_tile *tiles, size_t n_tiles, size_t n_rows, size_t run,
+                                          size_t n_vectors) {
+  const struct tap_tile *best = NULL;
+  size_t least = 0;
+  for (size_t i = 0; i < n_tiles; i++) {
+    const struct tap_tile *t = &tiles[i];
+    if (t->rows > n_rows || t->taps > run || t->vectors > n_vectors)
+      continue;
+    size_t n = ((n_rows + t->rows - 1) / t->rows) * ((run + t->taps - 1) / t->taps) *
+               ((n_vectors + t->vectors - 1) / t->vectors);
+    size_t loads = t->rows * t->taps + t->vectors, sums = t->rows * t->taps * t->vectors;
+    size_t slots = loads > sums ? loads : sums, cost = n * (slots > 8 ? slots + 1 : 9);
+    if (!best || cost < least) {
+      best = t;
+      least = cost;
+    }
+  }
+  return best;
+}
+
+/* How a group of samples is laid out: [height + 2·pad][width + 2·pad][c_padded], interleaved. */
+struct weave {
+  size_t height, width, c, c_padded, pad_height, pad_width;
+};
+
+static size_t weave_size(const struct weave *w) {
+  return (w->height + 2 * w->pad_height) * (w->width + 2 * w->pad_width) * w->c_padded;
+}
+
+/* ---- four lanes: any CPU, and NEON */
+
+#if defined __aarch64__
+#include <arm_neon.h>
+typedef float32x4_t four;
+#define fma(a, b, c) vfmaq_f32(c, a, b)
+#else
+typedef float four __attribute__((vector_size(16)));
+#define fma(a, b, c) ((a) * (b) + (c))
+#endif
+
+static inline four four_load(const float *p) {
+  four v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static inline four four_max_zero(four v) {
+  four out = v;
+  for (size_t i = 0; i < 4; i++)
+    out[i] = v[i] < 0 ? 0 : v[i];
+  return out;
+}
+
+static inline void four_put(float *p, size_t next, four v, size_t n, bool both) {
+  (void)next, (void)both;
+  memcpy(p, &v, min_size(n, 4) * sizeof *p);
+}
+
+static inline void four_add(float *p, four v) {
+  v = four_load(p) + v;
+  memcpy(p, &v, sizeof v);
+}
+
+#define KERNEL(name) portable_##name
+#define TARGET
+#define VEC four
+#define WIDTH 4
+#define GROUP 1
+#define take four_load
+#define take_weights four_load
+#define broadcast(p) ((four){*(p), *(p), *(p), *(p)})
+#define zero() ((four){0})
+#define rectify four_max_zero
+#define put four_put
+#define add four_add
+#define SITES(vectors) ((vectors) == 1 ? 8 : 6)
+#define EACH_SITES(do, vectors) EACH_SITES_##vectors(do)
+#define EACH_SITES_1(do)                                                                                               \
+  do                                                                                                                   \
+  (1, 1) do(2, 1) do(3, 1) do(4, 1) do(5, 1) do(6, 1) do(7, 1) do(8, 1)
+#define EACH_SITES_2(do)                                                                                               \
+  do                                                                                                                   \
+  (1, 2) do(2, 2) do(3, 2) do(4, 2) do(5, 2) do(6, 2)
+#define EACH_TILE(do)                                                                                                  \
+  do                                                                                                                   \
+  (1, 1, 1) do(1, 3, 1) do(1, 5, 1) do(1, 8, 1) do(1, 12, 1) do(2, 5, 1) do(3, 3, 1) do(1, 1, 2) do(1, 3, 2) do(       \
+      1, 4, 2) do(1, 5, 2) do(1, 6, 2)
+#include "models/kernels/conv_direct_body.h"
+
+#undef KERNEL
+#undef TARGET
+#undef VEC
+#undef WIDTH
+#undef take
+#undef take_weights
+#undef broadcast
+#undef zero
+#undef rectify
+#undef put
+#undef add
+#undef fma
+
+const struct conv_kernel conv_direct = {.name = "direct",
+                                        .weights = portable_weights,
+                                        .load = portable_load,
+                                        .store = portable_store,
+                                        .scratch = portable_scratch,
+                                        .forward = portable_forward,
+                                        .backward = portable_backward};
+
+#if defined __x86_64__
+#include <immintrin.h>
+
+/* ---- AVX2: eight lanes in 16 registers */
+
+#define AVX2 __attribute__((target("avx2,fma")))
+
+INLINE AVX2 static void avx2_put(float *p, size_t next, __m256 v, size_t n, bool both) {
+  (void)next, (void)both;
+  if (n >= 8) {
+    _mm256_storeu_ps(p, v);
+    return;
+  }
+  float lanes[8];
+  _mm256_storeu_ps(lanes, v);
+  memcpy(p, lanes, n * sizeof *p);
+}
+
+INLINE AVX2 static void avx2_add(float *p, __m256 v) {
+  _mm256_storeu_ps(p, _mm256_add_ps(_mm256_loadu_ps(p), v));
+}
+
+#define KERNEL(name) avx2_##name
+#define TARGET AVX2
+#define VEC __m256
+#define WIDTH 8
+#define take _mm256_loadu_ps
+#define take_weights _mm256_loadu_ps
+#define broadcast _mm256_broadcast_ss
+#define zero _mm256_setzero_ps
+#define rectify(v) _mm256_max_ps(_mm256_setzero_ps(), v)
+#define put avx2_put
+#define add avx2_add
+#define fma _mm256_fmadd_ps
+#undef SITES
+#undef EACH_SITES_1
+#define SITES(vectors) ((vectors) == 1 ? 12 : 6)
+#define EACH_SITES_1(do)                                                                                               \
+  do                                                                                                                   \
+  (1, 1) do(2, 1) do(3, 1) do(4, 1) do(5, 1) do(6, 1) do(7, 1) do(8, 1) do(9, 1) do(10, 1) do(11, 1) do(12, 1)
+#include "models/kernels/conv_direct_body.h"
+
+#undef KERNEL
+#undef TARGET
+#undef VEC
+#undef WIDTH
+#undef take
+#undef take_weights
+#undef broadcast
+#undef zero
+#undef rectify
+#undef put
+#undef add
+#undef fma
+
+const struct conv_kernel conv_direct_avx2 = {.name = "direct-avx2",
+                                             .needs = {.avx2 = true},
+                                             .weights = avx2_weights,
+                                             .load = avx2_load,
+                                             .store = avx2_store,
+                                             .scratch = avx2_scratch,
+                                             .forward = avx2_forward,
+                                             .backward = avx2_backward};
+
+/* ---- AVX-512: sixteen lanes in 32 registers */
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+INLINE AVX512 static __mmask16 first_lanes(size_t n) {
+  return (__mmask16)(n >= 16 ? 0xffff : (1U << n) - 1);
+}
+
+INLINE AVX512 static void avx512_put(float *p, size_t next, __m512 v, size_t n, bool both) {
+  (void)next, (void)both;
+  if (n >= 16)
+    _mm512_storeu_ps(p, v);
+  else
+    _mm512_mask_storeu_ps(p, first_lanes(n), v);
+}
+
+INLINE AVX512 static void avx512_add(float *p, __m512 v) {
+  _mm512_storeu_ps(p, _mm512_add_ps(_mm512_loadu_ps(p), v));
+}
+
+#define KERNEL(name) avx512_##name
+#define TARGET AVX512
+#define VEC __m512
+#define WIDTH 16
+#define take _mm512_loadu_ps
+#define take_weights _mm512_loadu_ps
+#define broadcast(p) _mm512_set1_ps(*(p))
+#define zero _mm512_setzero_ps
+#define rectify(v) _mm512_max_ps(_mm512_setzero_ps(), v)
+#define put avx512_put
+#define add avx512_add
+#define fma _mm512_fmadd_ps
+#undef SITES
+#undef EACH_SITES_2
+#undef EACH_TILE
+#define SITES(vectors) 12
+#define EACH_SITES_2(do)                                                                                               \
+  do                                                                                                                   \
+  (1, 2) do(2, 2) do(3, 2) do(4, 2) do(5, 2) do(6, 2) do(7, 2) do(8, 2) do(9, 2) do(10, 2) do(11, 2) do(12, 2)
+#define EACH_TILE(do)                                                                                                  \
+  do                                                                                                                   \
+  (1, 1, 1) do(1, 3, 1) do(1, 5, 1) do(1, 8, 1) do(1, 12, 1) do(1, 16, 1) do(1, 20, 1) do(1, 24, 1) do(3, 3, 1) do(    \
+      3, 9, 1) do(5, 5, 1) do(1, 1, 2) do(1, 3, 2) do(1, 5, 2) do(1, 8, 2) do(1, 10, 2) do(1, 12,                      \
+                                                                                           2) do(2, 5,                 \
+                                                                                                 2) do(3, 3,           \
+                                                                                                       2) do(3, 4, 2)
+#include "models/kernels/conv_direct_body.h"
+
+const struct conv_kernel conv_direct_avx512 = {.name = "direct-avx512",
+                                               .needs = {.avx2 = true, .avx512 = true},
+                                               .weights = avx512_weights,
+                                               .load = avx512_load,
+                                               .store = avx512_store,
+                                               .scratch = avx512_scratch,
+                                               .forward = avx512_forward,
+                                               .backward = avx512_backward};
+
+/* ---- AVX-512, two samples side by side: the lanes of channel c are 2c and 2c + 1 */
+
+/* Lanes 0, 2, … 14, 1, 3, … 15: the one sample in the lower half, the other one in the upper. */
+INLINE AVX512 static __m512 samples_apart(__m512 v) {
+  return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), v);
+}
+
+INLINE AVX512 static __m512 paired_load_weights(const float *p) {
+  return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7),
+                               _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+
+INLINE AVX512 static __m512 paired_broadcast(const float *p) {
+  double both;
+  memcpy(&both, p, sizeof both);
+  return _mm512_castpd_ps(_mm512_set1_pd(both));
+}
+
+INLINE AVX512 static void paired_put(float *p, size_t next, __m512 v, size_t n, bool both) {
+  v = samples_apart(v);
+  __m256 first = _mm512_castps512_ps256(v), second = _mm512_extractf32x8_ps(v, 1);
+  __mmask8 lanes = (__mmask8)(n >= 8 ? 0xff : (1U << n) - 1);
+  _mm256_mask_storeu_ps(p, lanes, first);
+  if (both)
+    _mm256_mask_storeu_ps(p + next, lanes, second);
+}
+
+INLINE AVX512 static void paired_add(float *p, __m512 v) {
+  v = samples_apart(v);
+  __m256 sum = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  _mm256_storeu_ps(p, _mm256_add_ps(_mm256_loadu_ps(p), sum));
+}
+
+/* Where whole vectors of one sample would be half empty, or the loads more than the sums. */
+static bool paired_fits(const struct conv_shape *s) {
+  return s->c_out <= 16 || s->c_in <= 8;
+}
+
+#undef KERNEL
+#undef GROUP
+#undef take_weights
+#undef broadcast
+#undef put
+#undef add
+#define KERNEL(name) paired_##name
+#define GROUP 2
+#define take_weights paired_load_weights
+#define broadcast paired_broadcast
+#define put paired_put
+#define add paired_add
+#include "models/kernels/conv_direct_body.h"
+
+const struct conv_kernel conv_paired_avx512 = {.name = "paired-avx512",
+                                               .needs = {.avx2 = true, .avx512 = true},
+                                               .fits = paired_fits,
+                                               .weights = paired_weights,
+                                               .load = paired_load,
+                                               .store = paired_store,
+                                               .scratch = paired_scratch,
+                                               .forward = paired_forward,
+                                               .backward = paired_backward};
+#endif

@@ -1,0 +1,396 @@
+/* One direct convolution, written once for all instruction sets: included by conv_direct.c for each, with these macros
+ * defined.
+ *
+ *   KERNEL(name)        the function's name in this kernel
+ *   TARGET              function attribute
+ *   VEC, WIDTH, GROUP   a vector of floats, how many it holds, and how many samples are interleaved in it
+ *   take(p), take_weights(p)   WIDTH floats; WIDTH/GROUP floats, each GROUP times
+ *   broadcast(p)        GROUP floats, over and over
+ *   fma(a, b, c) = a·b + c, zero(), rectify(v) = max(v, 0) that passes NaN
+ *   put(p, next, v, n, both)   the first n channels of v to p, and of the second sample to p + next if there are both
+ *   add(p, v)           p[channel] += the sum of v's samples
+ *   EACH_SITES(do, v)   do(1, v) … do(most, v), most being SITES(v)
+ *   EACH_TILE(do)       do(rows, taps, vectors) of the tiles of ∂L/∂w, each with less registers than there are
+ *
+ * No include guard, on purpose. */
+
+enum { KERNEL(channels) = WIDTH / GROUP };
+
+static size_t KERNEL(padded)(size_t c) {
+  return (c + KERNEL(channels) - 1) / KERNEL(channels) * KERNEL(channels);
+}
+
+/* ---- own layout: [vector of outputs][kernel height][kernel width][c_in][channels], biases behind */
+
+static size_t KERNEL(weights)(const struct conv_shape *s) {
+  return KERNEL(padded)(s->c_out) * (conv_taps(s) + 1);
+}
+
+static void KERNEL(load)(const struct conv_shape *s, const float *w, float *out_own) {
+  size_t n_taps = conv_taps(s), n_padded = KERNEL(padded)(s->c_out);
+  for (size_t o = 0; o < n_padded; o++) {
+    float *own = out_own + o / KERNEL(channels) * n_taps * KERNEL(channels) + o % KERNEL(channels);
+    for (size_t t = 0; t < n_taps; t++)
+      own[t * KERNEL(channels)] = o < s->c_out ? w[o * n_taps + t] : 0;
+    out_own[n_padded * n_taps + o] = o < s->c_out ? w[s->c_out * n_taps + o] : 0;
+  }
+}
+
+static void KERNEL(store)(const struct conv_shape *s, const float *own, float *out_w) {
+  size_t n_taps = conv_taps(s), n_padded = KERNEL(padded)(s->c_out);
+  for (size_t o = 0; o < s->c_out; o++) {
+    const float *from = own + o / KERNEL(channels) * n_taps * KERNEL(channels) + o % KERNEL(channels);
+    for (size_t t = 0; t < n_taps; t++)
+      out_w[o * n_taps + t] = from[t * KERNEL(channels)];
+    out_w[s->c_out * n_taps + o] = own[n_padded * n_taps + o];
+  }
+}
+
+/* ---- the sum over windows: forwards, and backwards to the inputs */
+
+INLINE TARGET static void KERNEL(sites)(const struct gather *g, const struct span *s, size_t v0, size_t at,
+                                        size_t sites, size_t vectors) {
+  const float *x[SITES(1)];
+  float *out[SITES(1)];
+  bool both[SITES(1)];
+  VEC acc[SITES(1)][2];
+  size_t group = at / s->n_columns, column = at % s->n_columns;
+  UNROLL for (size_t i = 0; i < sites; i++) {
+    x[i] = s->x + group * g->x_group + column * s->x_step;
+    out[i] = s->out + group * GROUP * g->out_image + column * g->out_pixel + v0 * KERNEL(channels);
+    both[i] = group * GROUP + 1 < g->n;
+    bool next = ++column == s->n_columns;
+    group += next;
+    column = next ? 0 : column;
+  }
+  UNROLL for (size_t v = 0; v < vectors; v++) {
+    VEC bias = g->bias ? take_weights(g->bias + (v0 + v) * KERNEL(channels)) : zero();
+    UNROLL for (size_t i = 0; i < sites; i++) acc[i][v] = bias;
+  }
+  const float *w_row = s->w + v0 * g->w_vector;
+  for (size_t h = 0; h < s->n_rows; h++, w_row += g->w_row) {
+    const float *w = w_row;
+    for (size_t r = 0; r < s->run; r += GROUP, w += KERNEL(channels)) {
+      VEC weights[2];
+      UNROLL for (size_t v = 0; v < vectors; v++) weights[v] = take_weights(w + v * g->w_vector);
+      UNROLL for (size_t i = 0; i < sites; i++) {
+        VEC value = broadcast(x[i] + r);
+        UNROLL for (size_t v = 0; v < vectors; v++) acc[i][v] = fma(value, weights[v], acc[i][v]);
+      }
+    }
+    UNROLL for (size_t i = 0; i < sites; i++) x[i] += g->x_row;
+  }
+  UNROLL for (size_t v = 0; v < vectors; v++) {
+    size_t n = g->n_channels - (v0 + v) * KERNEL(channels);
+    UNROLL for (size_t i = 0; i < sites; i++) {
+      VEC value = g->relu ? rectify(acc[i][v]) : acc[i][v];
+      put(out[i] + v * KERNEL(channels), g->out_image, value, n, both[i]);
+    }
+  }
+}
+
+/* Not inlined into each other, so that each tile has the registers for itself. */
+#define DO(n, n_vectors)                                                                                               \
+  TARGET static void KERNEL(sites_##n##_##n_vectors)(const struct gather *g, const struct span *s, size_t v,           \
+                                                     size_t at) {                                                      \
+    KERNEL(sites)(g, s, v, at, n, n_vectors);                                                                          \
+  }
+EACH_SITES(DO, 1)
+EACH_SITES(DO, 2)
+#undef DO
+
+static void (*const KERNEL(site_tiles)[2][SITES(1) + 1])(const struct gather *, const struct span *, size_t, size_t) = {
+#define DO(n, n_vectors) [n_vectors - 1][n] = KERNEL(sites_##n##_##n_vectors),
+    EACH_SITES(DO, 1) EACH_SITES(DO, 2)
+#undef DO
+};
+
+static void KERNEL(gather)(const struct gather *g) {
+  size_t n_vectors = KERNEL(padded)(g->n_channels) / KERNEL(channels), n_groups = (g->n + GROUP - 1) / GROUP;
+  for (size_t i = 0; i < g->high.n_out; i++)
+    for (size_t j = 0, n; j < g->wide.n_out; j += n) {
+      n = axis_alike(&g->wide, j);
+      struct span s = span_of(g, i, j, n);
+      for (size_t v = 0, vectors; v < n_vectors; v += vectors) {
+        vectors = n_vectors - v > 1 ? 2 : 1;
+        size_t most = vectors == 1 ? SITES(1) : SITES(2);
+        for (size_t at = 0, sites; at < n * n_groups; at += sites) {
+          sites = next_tile(n * n_groups - at, most);
+          KERNEL(site_tiles)[vectors - 1][sites](g, &s, v, at);
+        }
+      }
+    }
+}
+
+/* ---- the gradient of the weights: a tile of taps × outputs is summed over all sites of a group of samples */
+
+INLINE TARGET static void KERNEL(taps)(const struct taps *s, size_t v0, size_t row, size_t tap, size_t rows,
+                                       size_t taps, size_t vectors) {
+  VEC acc[MAX_TILE_TAPS][2];
+  UNROLL for (size_t t = 0; t < rows * taps; t++) UNROLL for (size_t v = 0; v < vectors; v++) acc[t][v] = zero();
+  const float *x_row = s->x + row * s->x_row + tap * GROUP, *dz = s->dz + v0 * WIDTH;
+  for (size_t i = 0; i < s->out_height; i++, x_row += s->x_down) {
+    const float *x = x_row;
+    for (size_t j = 0; j < s->out_width; j++, x += s->x_right, dz += s->dz_pixel) {
+      VEC d[2];
+      UNROLL for (size_t v = 0; v < vectors; v++) d[v] = take(dz + v * WIDTH);
+      UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t t = 0; t < taps; t++) {
+        VEC value = broadcast(x + r * s->x_row + t * GROUP);
+        UNROLL for (size_t v = 0; v < vectors; v++) acc[r * taps + t][v] = fma(value, d[v], acc[r * taps + t][v]);
+      }
+    }
+  }
+  UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t t = 0; t < taps; t++) {
+    if (row + r < s->row_done || tap + t < s->tap_done)
+      continue;
+    UNROLL for (size_t v = 0; v < vectors; v++) if (v0 + v >= s->vector_done)
+        add(s->g + ((v0 + v) * s->n_taps + (row + r) * s->run + tap + t) * KERNEL(channels), acc[r * taps + t][v]);
+  }
+}
+
+#define DO(n_rows, n_taps, n_vectors)                                                                                  \
+  TARGET static void KERNEL(taps_##n_rows##_##n_taps##_##n_vectors)(const struct taps *s, size_t v, size_t row,        \
+                                                                    size_t tap) {                                      \
+    KERNEL(taps)(s, v, row, tap, n_rows, n_taps, n_vectors);                                                           \
+  }
+EACH_TILE(DO)
+#undef DO
+
+static const struct tap_tile KERNEL(tap_tiles)[] = {
+#define DO(n_rows, n_taps, n_vectors) {n_rows, n_taps, n_vectors, KERNEL(taps_##n_rows##_##n_taps##_##n_vectors)},
+    EACH_TILE(DO)
+#undef DO
+};
+
+TARGET static void KERNEL(sum)(const float *dz, size_t n_sites, size_t n_vectors, float *g) {
+  for (size_t v = 0; v < n_vectors; v++) {
+    VEC acc[4] = {zero(), zero(), zero(), zero()};
+    const float *from = dz + v * WIDTH;
+    size_t i = 0, step = n_vectors * WIDTH;
+    for (; i + 4 <= n_sites; i += 4, from += 4 * step)
+      UNROLL for (size_t k = 0; k < 4; k++) acc[k] = acc[k] + take(from + k * step);
+    for (; i < n_sites; i++, from += step)
+      acc[0] = acc[0] + take(from);
+    add(g + v * KERNEL(channels), (acc[0] + acc[1]) + (acc[2] + acc[3]));
+  }
+}
+
+/* ---- groups of samples as the loops above read them: [height][width][c][GROUP] with borders and further channels of zero */
+
+/* n values of each sample; where masked, only those at which y > 0. */
+TARGET static void KERNEL(weave_run)(const float *const x[GROUP], const float *const y[GROUP], size_t at, size_t n,
+                                     float *restrict out) {
+  const float *a = x[0] + at, *b = x[GROUP - 1] + at;
+  if (!y) {
+    for (size_t i = 0; i < n; i++) {
+      out[i * GROUP] = a[i];
+      if (GROUP > 1)
+        out[i * GROUP + 1] = b[i];
+    }
+    return;
+  }
+  const float *mask_a = y[0] + at, *mask_b = y[GROUP - 1] + at;
+  for (size_t i = 0; i < n; i++) {
+    float value_a = a[i], value_b = b[i]; /* loaded in any case, so that there is no branch */
+    out[i * GROUP] = mask_a[i] > 0 ? value_a : 0;
+    if (GROUP > 1)
+      out[i * GROUP + 1] = mask_b[i] > 0 ? value_b : 0;
+  }
+}
+
+TARGET static void KERNEL(weave)(const struct weave *w, const float *const x[GROUP], const float *const y[GROUP],
+                                 float *out) {
+  size_t out_width = w->width + 2 * w->pad_width, out_pixel = w->c_padded * GROUP;
+  bool flat = w->c == w->c_padded;
+  if (!flat || w->pad_width || w->pad_height)
+    memset(out, 0, (w->height + 2 * w->pad_height) * out_width * out_pixel * sizeof *out);
+  size_t n_runs = flat ? 1 : w->width, n = flat ? w->width * w->c : w->c;
+  if (flat && !w->pad_width) {
+    KERNEL(weave_run)(x, y, 0, w->height * n, out + w->pad_height * out_width * out_pixel);
+    return;
+  }
+  for (size_t i = 0; i < w->height; i++) {
+    float *to = out + ((i + w->pad_height) * out_width + w->pad_width) * out_pixel;
+    for (size_t k = 0; k < n_runs; k++, to += out_pixel)
+      KERNEL(weave_run)(x, y, (i * n_runs + k) * n, n, to);
+  }
+}
+
+/* The samples of group k of values of `size` a sample; what is missing in the last group is the first one again. */
+static void KERNEL(group)(const float *x, size_t size, size_t k, size_t n, const float *out_x[GROUP]) {
+  for (size_t m = 0; m < GROUP; m++)
+    out_x[m] = x + (k * GROUP + (k * GROUP + m < n ? m : 0)) * size;
+}
+
+static void KERNEL(weave_all)(const struct weave *w, size_t n, const float *x, const float *y, float *out) {
+  size_t size = w->height * w->width * w->c, out_size = weave_size(w) * GROUP, n_groups = (n + GROUP - 1) / GROUP;
+  const float *xs[GROUP], *ys[GROUP];
+  for (size_t k = 0; k < n_groups; k++) {
+    KERNEL(group)(x, size, k, n, xs);
+    if (y)
+      KERNEL(group)(y, size, k, n, ys);
+    KERNEL(weave)(w, xs, y ? ys : NULL, out + k * out_size);
+  }
+}
+
+/* ---- the kernel */
+
+/* Forwards a copy is needed only to interleave; the gradient of the weights also needs the borders. */
+static bool KERNEL(copies_x)(const struct conv_shape *s) {
+  return GROUP > 1 || s->pad_height || s->pad_width;
+}
+
+static struct weave KERNEL(weave_x)(const struct conv_shape *s) {
+  return (struct weave){s->height, s->width, s->c_in, s->c_in, s->pad_height, s->pad_width};
+}
+
+static struct weave KERNEL(weave_dz)(const struct conv_shape *s) {
+  return (struct weave){s->out_height, s->out_width, s->c_out, KERNEL(padded)(s->c_out), 0, 0};
+}
+
+static size_t KERNEL(mirrored)(const struct conv_shape *s) {
+  return whole_lines(s->kernel_height * s->kernel_width * KERNEL(padded)(s->c_out) * KERNEL(padded)(s->c_in));
+}
+
+static size_t KERNEL(scratch)(const struct conv_shape *s, size_t n) {
+  struct weave x = KERNEL(weave_x)(s), dz = KERNEL(weave_dz)(s);
+  size_t size = s->height * s->width * s->c_in;
+  size_t forward = GROUP > 1 ? chunk_of(n, size) * size : 0;
+  size_t backward =
+      whole_lines(weave_size(&x) * GROUP) + chunk_of(n, weave_size(&dz)) * weave_size(&dz) + KERNEL(mirrored)(s);
+  return forward > backward ? forward : backward;
+}
+
+static void KERNEL(forward)(const struct conv_shape *s, const struct conv_batch *b) {
+  size_t size = s->height * s->width * s->c_in, out_size = conv_sites(s) * s->c_out,
+         n_padded = KERNEL(padded)(s->c_out);
+  size_t chunk = GROUP > 1 ? chunk_of(b->n, size) : b->n;
+  struct gather g = {.high = axis_forward(s->height, s->kernel_height, s->stride, s->pad_height, s->out_height),
+                     .wide = axis_forward(s->width, s->kernel_width, s->stride, s->pad_width, s->out_width),
+                     .x_pixel = s->c_in * GROUP,
+                     .x_row = s->width * s->c_in * GROUP,
+                     .x_group = size * GROUP,
+                     .w = b->w,
+                     .w_tap = s->c_in * KERNEL(channels),
+                     .w_row = s->kernel_width * s->c_in * KERNEL(channels),
+                     .w_vector = conv_taps(s) * KERNEL(channels),
+                     .bias = b->w + conv_taps(s) * n_padded,
+                     .relu = b->relu,
+                     .n_channels = s->c_out,
+                     .out_pixel = s->c_out,
+                     .out_row = s->out_width * s->c_out,
+                     .out_image = out_size};
+  struct weave plain = {s->height, s->width, s->c_in, s->c_in, 0, 0};
+  for (size_t at = 0; at < b->n; at += g.n) {
+    g.n = min_size(chunk, b->n - at);
+    g.x = b->x + at * size;
+    g.out = b->y + at * out_size;
+    if (GROUP > 1) {
+      KERNEL(weave_all)(&plain, g.n, g.x, NULL, b->scratch);
+      g.x = b->scratch;
+    }
+    KERNEL(gather)(&g);
+  }
+}
+
+/* The kernel as the inputs of one phase see it: [vector of inputs][taps down][taps right][c_out][channels], mirrored. */
+static void KERNEL(mirror)(const struct conv_shape *s, const struct phase *high, const struct phase *wide,
+                           const float *w, float *out) {
+  size_t n_padded = KERNEL(padded)(s->c_out), n_taps = conv_taps(s);
+  for (size_t c0 = 0; c0 < s->c_in; c0 += KERNEL(channels))
+    for (size_t i = high->n_taps; i-- > 0;)
+      for (size_t j = wide->n_taps; j-- > 0;) {
+        size_t tap = ((high->first + i * s->stride) * s->kernel_width + wide->first + j * s->stride) * s->c_in + c0;
+        size_t n = min_size(KERNEL(channels), s->c_in - c0);
+        for (size_t o = 0; o < n_padded; o++, out += KERNEL(channels)) {
+          const float *from = w + (o / KERNEL(channels) * n_taps + tap) * KERNEL(channels) + o % KERNEL(channels);
+          for (size_t c = 0; c < KERNEL(channels); c++)
+            out[c] = c < n ? from[c * KERNEL(channels)] : 0;
+        }
+      }
+}
+
+/* ∂L/∂x of n samples. The inputs are taken by phases, their places modulo the stride: those of one phase see the outputs
+ * side by side. */
+static void KERNEL(back_inputs)(const struct conv_shape *s, size_t n, const float *dz, const float *w, float *mirrored,
+                                float *dx) {
+  size_t n_padded = KERNEL(padded)(s->c_out);
+  for (size_t p = 0; p < s->stride && p < s->height; p++)
+    for (size_t q = 0; q < s->stride && q < s->width; q++) {
+      struct phase high = phase_of(s->height, s->kernel_height, s->stride, s->pad_height, s->out_height, p);
+      struct phase wide = phase_of(s->width, s->kernel_width, s->stride, s->pad_width, s->out_width, q);
+      KERNEL(mirror)(s, &high, &wide, w, mirrored);
+      struct gather g = {.n = n,
+                         .high = high.axis,
+                         .wide = wide.axis,
+                         .x = dz,
+                         .x_pixel = n_padded * GROUP,
+                         .x_row = s->out_width * n_padded * GROUP,
+                         .x_group = conv_sites(s) * n_padded * GROUP,
+                         .w = mirrored,
+                         .w_tap = n_padded * KERNEL(channels),
+                         .w_row = wide.n_taps * n_padded * KERNEL(channels),
+                         .w_vector = high.n_taps * wide.n_taps * n_padded * KERNEL(channels),
+                         .n_channels = s->c_in,
+                         .out = dx + (p * s->width + q) * s->c_in,
+                         .out_pixel = s->stride * s->c_in,
+                         .out_row = s->stride * s->width * s->c_in,
+                         .out_image = s->height * s->width * s->c_in};
+      KERNEL(gather)(&g);
+    }
+}
+
+static void KERNEL(back_weights)(const struct conv_shape *s, const float *x, size_t x_width, const float *dz,
+                                 float *g) {
+  size_t n_vectors = KERNEL(padded)(s->c_out) / KERNEL(channels), run = s->kernel_width * s->c_in;
+  const struct tap_tile *tile = tap_tile_of(KERNEL(tap_tiles), sizeof KERNEL(tap_tiles) / sizeof *KERNEL(tap_tiles),
+                                            s->kernel_height, run, n_vectors);
+  struct taps t = {.x = x,
+                   .x_row = x_width * s->c_in * GROUP,
+                   .x_down = s->stride * x_width * s->c_in * GROUP,
+                   .x_right = s->stride * s->c_in * GROUP,
+                   .out_height = s->out_height,
+                   .out_width = s->out_width,
+                   .dz = dz,
+                   .dz_pixel = n_vectors * WIDTH,
+                   .g = g,
+                   .run = run,
+                   .n_taps = conv_taps(s)};
+  for (t.vector_done = 0; t.vector_done < n_vectors; t.vector_done += tile->vectors)
+    for (t.row_done = 0; t.row_done < s->kernel_height; t.row_done += tile->rows)
+      for (t.tap_done = 0; t.tap_done < run; t.tap_done += tile->taps)
+        tile->run(&t, min_size(t.vector_done, n_vectors - tile->vectors),
+                  min_size(t.row_done, s->kernel_height - tile->rows), min_size(t.tap_done, run - tile->taps));
+  KERNEL(sum)(dz, conv_sites(s), n_vectors, g + conv_taps(s) * n_vectors * KERNEL(channels));
+}
+
+static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch *b, const struct conv_gradient *d) {
+  struct weave woven_x = KERNEL(weave_x)(s), woven_dz = KERNEL(weave_dz)(s);
+  size_t size = s->height * s->width * s->c_in, out_size = conv_sites(s) * s->c_out, dz_size = weave_size(&woven_dz);
+  bool copies_x = KERNEL(copies_x)(s), copies_dz = GROUP > 1 || b->relu || woven_dz.c != woven_dz.c_padded;
+  size_t x_width = copies_x ? s->width + 2 * s->pad_width : s->width;
+  size_t chunk = d->dx ? chunk_of(b->n, dz_size) : GROUP;
+  float *mirrored = b->scratch, *x_copy = mirrored + KERNEL(mirrored)(s),
+        *dz_copy = x_copy + whole_lines(weave_size(&woven_x) * GROUP);
+  scale(d->g, KERNEL(weights)(s), d->momentum);
+  for (size_t at = 0, n; at < b->n; at += n) {
+    n = min_size(chunk, b->n - at);
+    const float *dz = d->dy + at * out_size, *x = b->x + at * size;
+    if (copies_dz) {
+      KERNEL(weave_all)(&woven_dz, n, dz, b->relu ? b->y + at * out_size : NULL, dz_copy);
+      if (n % GROUP)
+        for (size_t i = 1; i < dz_size * GROUP; i += GROUP)
+          dz_copy[n / GROUP * dz_size * GROUP + i] = 0;
+      dz = dz_copy;
+    }
+    for (size_t k = 0; k < (n + GROUP - 1) / GROUP; k++) {
+      const float *group[GROUP];
+      KERNEL(group)(x, size, k, n, group);
+      if (copies_x)
+        KERNEL(weave)(&woven_x, group, NULL, x_copy);
+      KERNEL(back_weights)(s, copies_x ? x_copy : group[0], x_width, dz + k * dz_size * GROUP, d->g);
+    }
+    if (d->dx)
+      KERNEL(back_inputs)(s, n, dz, b->w, mirrored, d->dx + at * size);
+  }
+}
