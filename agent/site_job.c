@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "crypto/digest.h"
 
 struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema) {
@@ -9,6 +10,24 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
       .schema = schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   return config;
+}
+
+struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
+                                     const struct digest *schema) {
+  static const char tag[] = "starling/v1/init";
+  struct digest_state state;
+  struct digest seed;
+  uint8_t number[8];
+  struct writer w;
+  writer_init(&w, number, sizeof number);
+  writer_u64(&w, s->job.contract->init_seed);
+  digest_blake2b.init(&state);
+  digest_blake2b.add(&state, tag, sizeof tag);
+  digest_blake2b.add(&state, job->bytes, DIGEST_BYTES);
+  digest_blake2b.add(&state, schema->bytes, DIGEST_BYTES);
+  digest_blake2b.add(&state, number, sizeof number);
+  digest_blake2b.end(&state, &seed);
+  return seed;
 }
 
 enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,

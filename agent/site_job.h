@@ -14,6 +14,10 @@
 /* The learner of the job, with the schema's hash; first weights and copies of peers are the caller's to add. */
 struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema);
 
+/* Seed of the first weights, equal at every agent of the job: H(tag ‖ job id ‖ schema hash ‖ init_seed). */
+struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
+                                     const struct digest *schema);
+
 /* Reads the site's training data and, where wanted and given, the common test set (else *out_global is left alone).
  * `saved`: scale that was stored with a model, n = 0 for none. `hook`: NULL, or asked while reading. The caller closes both
  * also after a failure. Errors as dataset_open, out_why as there. */

@@ -630,3 +630,19 @@ enum err learner_take(struct learner *l, const struct schema *from, const struct
   free(values);
   return e;
 }
+
+/* ---- models from elsewhere */
+
+const float *learner_values(const struct learner *l) {
+  return l->x;
+}
+
+enum err learner_go_on_from(struct learner *l, const float *values, bool is_first) {
+  if (!floats_finite(values, l->n))
+    return ERR_NON_FINITE;
+  memcpy(l->x, values, l->n * sizeof *l->x);
+  memset(l->momentum, 0, l->n * sizeof *l->momentum);
+  if (is_first)
+    memcpy(l->copy, l->x, l->n * sizeof *l->x);
+  return ERR_OK;
+}

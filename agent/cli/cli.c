@@ -67,6 +67,14 @@ static int match_flag(const struct flag *f, int argc, const char *const *argv, c
   return takes_next ? 2 : 1;
 }
 
+/* `export` writes formats of its own; a word that is none of the answer's is then one of those. */
+static bool has_own_formats(const struct verb *v) {
+  for (size_t i = 0; v && i < MAX_FLAGS && v->flags[i].name; i++)
+    if (strcmp(v->flags[i].name, "--format") == 0)
+      return true;
+  return false;
+}
+
 /* The two flags of every verb. */
 static int take_global_flag(struct call *call, int argc, const char *const *argv, int *out_code) {
   static const struct flag flags[] = {{"--config", "-C", "FILE", "", false}, {"--format", NULL, "FORMAT", "", false}};
@@ -80,6 +88,8 @@ static int take_global_flag(struct call *call, int argc, const char *const *argv
       *out_code = answer_error(call, EXIT_USAGE, "usage", NULL, "%s needs a value: %s", argv[0], flags[i].value);
     else if (n && i == 0)
       call->site_path = value;
+    else if (n && scalar_word(value, formats, &format, why) && has_own_formats(call->verb))
+      return 0;
     else if (n && scalar_word(value, formats, &format, why))
       *out_code = answer_error(call, EXIT_USAGE, "usage", NULL, "--format: %s", why);
     else if (n)

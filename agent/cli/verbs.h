@@ -39,6 +39,8 @@ int verb_models_pin(struct call *call);
 int verb_models_unpin(struct call *call);
 int verb_models_serve(struct call *call);
 int verb_models_rollback(struct call *call);
+int verb_models_import(struct call *call);
+int verb_export(struct call *call);
 int verb_peer_list(struct call *call);
 int verb_peer_add(struct call *call);
 int verb_job_show(struct call *call);

@@ -7,6 +7,7 @@
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
 #include "agent/run/snapshot.h"
+#include "agent/site_job.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
@@ -57,24 +58,6 @@ static enum err describe(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]) {
   tell_init(j);
   j->id = job_id(&j->agent->swarm, job->name, job->version, job->run_label);
   return ERR_OK;
-}
-
-/* Seed of the first weights, equal at every agent of the job: H(tag ‖ job id ‖ schema hash ‖ init_seed). */
-static struct digest init_digest(const struct agent_job *j) {
-  static const char tag[] = "starling/v1/init";
-  struct digest_state state;
-  struct digest seed;
-  uint8_t number[8];
-  struct writer w;
-  writer_init(&w, number, sizeof number);
-  writer_u64(&w, j->config->job.contract->init_seed);
-  digest_blake2b.init(&state);
-  digest_blake2b.add(&state, tag, sizeof tag);
-  digest_blake2b.add(&state, j->id.bytes, DIGEST_BYTES);
-  digest_blake2b.add(&state, j->schema_digest.bytes, DIGEST_BYTES);
-  digest_blake2b.add(&state, number, sizeof number);
-  digest_blake2b.end(&state, &seed);
-  return seed;
 }
 
 /* The job that this one starts from, if the site has it. */
@@ -193,8 +176,10 @@ enum err job_start_round(struct agent_job *j) {
 }
 
 enum err job_start_trainer(struct agent_job *j) {
-  struct trainer_config config = {
-      .site_job = j->config, .schema = j->schema, .init = init_digest(j), .n_copies = j->agent->config->n_peers};
+  struct trainer_config config = {.site_job = j->config,
+                                  .schema = j->schema,
+                                  .init = site_job_first_weights(j->config, &j->id, &j->schema_digest),
+                                  .n_copies = j->agent->config->n_peers};
   return trainer_start(&config, &j->trainer);
 }
 

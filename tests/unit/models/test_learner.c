@@ -726,14 +726,47 @@ START_TEST(tensors_of_equal_name_and_shape_are_taken) {
 }
 END_TEST
 
+START_TEST(a_model_from_elsewhere_is_gone_on_from) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  struct train_report report;
+  float *x = malloc(b.n * sizeof *x);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  size_t n_bytes;
+  ck_assert(x != NULL && payload != NULL);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1, NULL, &report), ERR_OK);
+  ck_assert_int_eq(learner_encode(b.learner, true, payload, &n_bytes), ERR_OK);
+  learner_published(b.learner);
+  for (size_t i = 0; i < b.n; i++)
+    x[i] = (float)i;
+  ck_assert_int_eq(learner_go_on_from(b.learner, x, false), ERR_OK);
+  ck_assert_mem_eq(learner_values(b.learner), x, b.n * sizeof *x);
+  ck_assert_int_eq(learner_encode(b.learner, false, payload, &n_bytes), ERR_OK); /* peers get the whole way there */
+  learner_withheld(b.learner);
+  float first;
+  memcpy(&first, payload + 4 * (b.n - 1), sizeof first);
+  ck_assert_float_gt(first, (float)(b.n / 2));
+  ck_assert_int_eq(learner_go_on_from(b.learner, x, true), ERR_OK);
+  ck_assert_int_eq(learner_encode(b.learner, false, payload, &n_bytes), ERR_OK);
+  memcpy(&first, payload + 4 * (b.n - 1), sizeof first);
+  ck_assert_float_eq(first, 0);
+  x[1] = NAN;
+  ck_assert_int_eq(learner_go_on_from(b.learner, x, true), ERR_NON_FINITE);
+  ck_assert_float_eq(learner_values(b.learner)[1], 1);
+  free(payload);
+  free(x);
+  bench_done(&b);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("learner", tensors_of_equal_name_and_shape_are_taken,
-                   a_number_of_steps_goes_on_where_the_round_before_stopped,
-                   sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
-                   fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
-                   steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
-                   copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
-                   long_differences_are_clipped, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
-                   half_holds_the_pending_copy, damaged_halves_are_refused, flipped_bits_are_survived,
-                   damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused);
+  return SUITE_RUN(
+      "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
+      sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
+      fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub, steps_win_over_epochs,
+      hook_stops_the_work, divergence_is_told, copies_follow_the_chain, copy_moves_when_published,
+      bad_payloads_leave_the_copies, merging_nobody_changes_no_bit, long_differences_are_clipped,
+      overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
+      damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
+      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
 }

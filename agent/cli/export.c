@@ -1,0 +1,344 @@
+/* starling export: a kept model as other programs read it, with what makes it usable, and a model card beside it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/trial.h"
+#include "agent/cli/verbs.h"
+#include "agent/file.h"
+#include "agent/round_json.h"
+#include "agent/scalar.h"
+#include "crypto/digest.h"
+#include "models/exchange/foreign.h"
+
+enum { FLAG_FORMAT, FLAG_OUT, FLAG_MODEL, FLAG_LAYOUT, N_FACTS = 32 };
+
+struct export {
+  struct trial trial;
+  enum layout layout;
+  char path[MAX_PATH_BYTES], card[MAX_PATH_BYTES + 8];
+  struct tensor_note facts[N_FACTS]; /* texts on the heap */
+  size_t n_facts;
+  bool has_failed; /* no memory for one of them */
+};
+
+/* A format that can be written. */
+struct exporter {
+  const char *word, *ending;
+  enum err (*write)(const struct export *x);
+  const char *use; /* for the card: how it is read */
+};
+
+/* ---- what makes a model usable ------------------------------------------------------------------------------------ */
+
+/* Adds a fact; the text is moved. */
+static void add_fact(struct export *x, const char *key, char *text) {
+  x->has_failed = x->has_failed || text == NULL;
+  if (text != NULL && x->n_facts < N_FACTS)
+    x->facts[x->n_facts++] = (struct tensor_note){key, text};
+}
+
+__attribute__((format(printf, 3, 4))) static void say_fact(struct export *x, const char *key, const char *format, ...) {
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (vasprintf(&text, format, arguments) < 0)
+    text = NULL;
+  va_end(arguments);
+  add_fact(x, key, text);
+}
+
+static void add_json(struct export *x, const char *key, json_t *value) {
+  add_fact(x, key, json_dumps(value, JSON_REAL_PRECISION(17)));
+  json_decref(value);
+}
+
+static void add_digest(struct export *x, const char *key, const struct digest *d) {
+  char hex[2 * DIGEST_BYTES + 1];
+  for (size_t i = 0; i < DIGEST_BYTES; i++)
+    snprintf(hex + 2 * i, 3, "%02x", d->bytes[i]);
+  say_fact(x, key, "%s", hex);
+}
+
+static json_t *feature_json(const struct contract *c, size_t i) {
+  double lo, hi;
+  contract_feature_range(c, i, &lo, &hi);
+  return json_pack("{s:s, s:s, s:o, s:o}", "name", c->features[i].name, "unit", c->features[i].unit, "min",
+                   json_number(lo), "max", json_number(hi));
+}
+
+static void add_meaning(struct export *x, const struct contract *c) {
+  double lo, hi;
+  json_t *classes = json_array(), *features = json_array();
+  for (size_t i = 0; i < c->n_classes; i++)
+    json_array_append_new(classes, json_string(c->classes[i].text));
+  for (size_t i = 0; i < c->n_features; i++)
+    json_array_append_new(features, feature_json(c, i));
+  contract_range(c, &lo, &hi);
+  say_fact(x, "task", "%s", task_name(c->task));
+  if (c->n_classes > 0)
+    add_json(x, "classes", json_incref(classes));
+  if (c->n_features > 0)
+    add_json(x, "features", json_incref(features));
+  else
+    say_fact(x, "input", "%" PRIu32 "x%" PRIu32 "x%" PRIu32, c->height, c->width, c->channels);
+  add_json(x, "range", json_pack("[o, o]", json_number(lo), json_number(hi)));
+  json_decref(classes);
+  json_decref(features);
+}
+
+/* The numbers in effect: the contract's, or those that the model was learnt with. */
+static void add_scale(struct export *x) {
+  const struct contract *c = x->trial.site_job->job.contract;
+  const struct scale *s = scale_is_measured(c->scale.rule) ? &x->trial.saved : &c->scale;
+  json_t *mean = json_array(), *sd = json_array();
+  for (size_t i = 0; i < s->n; i++) {
+    json_array_append_new(mean, json_real(s->mean[i]));
+    json_array_append_new(sd, json_real(s->sd[i]));
+  }
+  if (s->n > 0)
+    add_json(x, "scale", json_pack("{s:O, s:O}", "mean", mean, "sd", sd));
+  json_decref(mean);
+  json_decref(sd);
+}
+
+static void add_figures(struct export *x) {
+  const struct store_metrics *m = &x->trial.round.metrics;
+  const struct {
+    bool has;
+    const char *key;
+    double headline, loss;
+  } sets[] = {{m->has_local, "local test", m->local_headline, m->local_loss},
+              {m->has_global, "global test", m->global_headline, m->global_loss},
+              {m->has_validation, "validation", m->validation_headline, m->validation_loss}};
+  const char *metric = metric_name(contract_metric(x->trial.site_job->job.contract));
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    if (sets[i].has)
+      add_json(x, sets[i].key,
+               json_pack("{s:s, s:o, s:o}", "metric", metric, "value", json_number(sets[i].headline), "loss",
+                         json_number(sets[i].loss)));
+}
+
+static enum err add_facts(struct export *x) {
+  const struct job_config *job = &x->trial.site_job->job;
+  struct digest contract, schema;
+  char label[ROUND_LABEL_BYTES];
+  enum err e = contract_hash(job->contract, &digest_blake2b, &contract);
+  if (e != ERR_OK)
+    return e;
+  schema_hash(x->trial.schema, &digest_blake2b, &schema);
+  round_label_write(x->trial.round.label, label);
+  if (x->layout == LAYOUT_TORCH)
+    say_fact(x, "format", "pt"); /* as Hugging Face's readers ask for */
+  say_fact(x, "producer", "starling %s", STARLING_VERSION);
+  say_fact(x, "layout", "%s", layout_names[x->layout]);
+  say_fact(x, "job", "%s@%" PRIu32, job->name, job->version);
+  say_fact(x, "round", "%s", label);
+  say_fact(x, "model", "%s", job->arch);
+  add_meaning(x, job->contract);
+  add_scale(x);
+  add_figures(x);
+  add_digest(x, "contract", &contract);
+  add_digest(x, "schema", &schema);
+  return x->has_failed ? ERR_NO_MEMORY : ERR_OK;
+}
+
+static void export_done(struct export *x) {
+  for (size_t i = 0; i < x->n_facts; i++)
+    free((void *)(uintptr_t)x->facts[i].text);
+  trial_close(&x->trial);
+}
+
+/* ---- formats ------------------------------------------------------------------------------------------------------ */
+
+static void lay_out(const struct export *x, size_t i, struct foreign_place *place, float *values,
+                    struct tensor_out *out) {
+  const struct tensor *t = schema_tensor(x->trial.schema, i);
+  foreign_place(x->trial.schema, i, x->layout, place);
+  foreign_write(place, learner_values(x->trial.learner) + t->offset, values + t->offset);
+  *out = (struct tensor_out){.name = place->name, .rank = place->foreign_rank, .values = values + t->offset};
+  memcpy(out->size, place->foreign_size, sizeof out->size);
+}
+
+static enum err write_tensors(const struct export *x, enum tensor_format format) {
+  size_t n = schema_tensors(x->trial.schema);
+  struct foreign_place *places = calloc(n, sizeof *places);
+  struct tensor_out *tensors = calloc(n, sizeof *tensors);
+  float *values = malloc(schema_parameters(x->trial.schema) * sizeof *values);
+  enum err e = ERR_NO_MEMORY;
+  if (places && tensors && values) {
+    for (size_t i = 0; i < n; i++)
+      lay_out(x, i, &places[i], values, &tensors[i]);
+    e = tensor_file_write(x->path, format, tensors, n, x->facts, x->n_facts);
+  }
+  free(values);
+  free(tensors);
+  free(places);
+  return e;
+}
+
+static enum err write_safetensors(const struct export *x) {
+  return write_tensors(x, TENSORS_SAFETENSORS);
+}
+
+static enum err write_npz(const struct export *x) {
+  return write_tensors(x, TENSORS_NPZ);
+}
+
+static const struct exporter exporters[] = {
+    {"safetensors", ".safetensors", write_safetensors,
+     "import safetensors.torch\nstate = safetensors.torch.load_file(FILE)\nmodel.load_state_dict(state)\n"},
+    {"npz", ".npz", write_npz, "import numpy\narrays = dict(numpy.load(FILE))\n"},
+};
+
+enum { N_EXPORTERS = sizeof exporters / sizeof *exporters };
+
+/* By its word, else by the ending of --out, else the first. NULL: there is no such word. */
+static const struct exporter *exporter_of(const char *word, const char *out) {
+  for (size_t i = 0; i < N_EXPORTERS; i++) {
+    size_t n = out ? strlen(out) : 0, n_ending = strlen(exporters[i].ending);
+    bool is_named = word ? strcmp(exporters[i].word, word) == 0
+                         : n > n_ending && strcmp(out + n - n_ending, exporters[i].ending) == 0;
+    if (is_named)
+      return &exporters[i];
+  }
+  return word ? NULL : &exporters[0];
+}
+
+/* ---- the card ----------------------------------------------------------------------------------------------------- */
+
+/* Text of a table's cell: a bar would end it. */
+static void write_cell(const char *text, FILE *out) {
+  for (; *text; text++)
+    fprintf(out, "%s%c", *text == '|' ? "\\" : "", (unsigned char)*text < ' ' ? ' ' : *text);
+}
+
+static void write_card(const struct export *x, const struct exporter *how, FILE *out) {
+  const struct contract *c = x->trial.site_job->job.contract;
+  char label[ROUND_LABEL_BYTES];
+  round_label_write(x->trial.round.label, label);
+  fprintf(out, "# %s, round %s\n\n", x->trial.site_job->job.name, label);
+  fputs("A model that several sites learnt together without their data leaving them.\n\n| what | value |\n|---|---|\n",
+        out);
+  for (size_t i = 0; i < x->n_facts; i++) {
+    fprintf(out, "| %s | ", x->facts[i].key);
+    write_cell(x->facts[i].text, out);
+    fputs(" |\n", out);
+  }
+  fputs("\n## Use\n\nInputs are raw values in the order above", out);
+  if (contract_is_image(c))
+    fputs(", channels last here (first in PyTorch); bytes 0 to 255 stand for the range", out);
+  fputs(". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`, if there are any. ",
+        out);
+  fputs(c->n_classes > 0 ? "Outputs are scores, the softmax of which are the classes' probabilities, in the order of "
+                           "`classes`.\n"
+                         : "The output is the value itself.\n",
+        out);
+  fprintf(out, "\n```python\n%s```\n\n", how->use);
+  fputs("## Limits\n\nFigures are of this site's own test data at that round. Other sites' data may differ; `starling "
+        "eval` and "
+        "`starling compare` say what the model is worth on yours.\n",
+        out);
+}
+
+static enum err put_card(const struct export *x, const struct exporter *how) {
+  char *text = NULL;
+  size_t n;
+  FILE *out = open_memstream(&text, &n);
+  if (!out)
+    return ERR_NO_MEMORY;
+  write_card(x, how, out);
+  enum err e = fclose(out) == 0 ? file_create(x->card, 0666, text) : ERR_NO_MEMORY;
+  free(text);
+  return e;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------------------------------- */
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  const char *file = json_string_value(json_object_get(data, "file"));
+  if (call->format == FORMAT_TSV)
+    fprintf(out, "%s\t%s\n", file, json_is_true(json_object_get(data, "changed")) ? "yes" : "no");
+  else
+    fprintf(out, "%s %s, round %s of %s, with its card %s\n", call->checks ? "would write" : "wrote", file,
+            json_string_value(json_object_get(data, "label")), json_string_value(json_object_get(data, "job")),
+            json_string_value(json_object_get(data, "card")));
+}
+
+static json_t *export_json(const struct export *x, const struct exporter *how) {
+  char label[ROUND_LABEL_BYTES];
+  json_t *facts = json_object();
+  for (size_t i = 0; i < x->n_facts; i++)
+    json_object_set_new(facts, x->facts[i].key, json_string(x->facts[i].text));
+  round_label_write(x->trial.round.label, label);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "job", x->trial.site_job->job.name, "label", label,
+                   "format", how->word, "layout", layout_names[x->layout], "file", x->path, "card", x->card, "tensors",
+                   (json_int_t)schema_tensors(x->trial.schema), "metadata", facts);
+}
+
+static bool name_files(struct export *x, const struct exporter *how, const char *out) {
+  char label[ROUND_LABEL_BYTES];
+  round_label_write(x->trial.round.label, label);
+  int n = out ? snprintf(x->path, sizeof x->path, "%s", out)
+              : snprintf(x->path, sizeof x->path, "%s-%s%s", x->trial.site_job->job.name, label, how->ending);
+  snprintf(x->card, sizeof x->card, "%s.md", x->path);
+  return (size_t)n < sizeof x->path;
+}
+
+static int write_files(struct call *call, struct export *x, const struct exporter *how) {
+  const char *at = access(x->path, F_OK) == 0 ? x->path : x->card;
+  enum err e = access(at, F_OK) == 0 ? ERR_EXISTS : ERR_OK;
+  if (e == ERR_OK && !call->checks && (e = how->write(x)) == ERR_OK) {
+    at = x->card;
+    e = put_card(x, how);
+  } else if (e != ERR_EXISTS) {
+    at = x->path;
+  }
+  if (e == ERR_EXISTS)
+    return answer_error(call, EXIT_FAILED, err_name(e), "remove it, or name another by --out", "%s: it exists already",
+                        at);
+  if (e != ERR_OK)
+    return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s: %s", at, err_sentence(e));
+  return answer_change(call, export_json(x, how), true, view);
+}
+
+static int run(struct call *call, struct export *x, const struct exporter *how, enum err e) {
+  if (e != ERR_OK)
+    return trial_error(call, &x->trial, e);
+  if ((e = learner_model_read(x->trial.learner, x->trial.model.bytes, x->trial.model.n_bytes)) == ERR_OK)
+    e = add_facts(x);
+  if (e != ERR_OK)
+    return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", err_sentence(e));
+  if (!name_files(x, how, call->flags[FLAG_OUT]))
+    return answer_error(call, EXIT_USAGE, err_name(ERR_LIMIT), NULL, "--out: the path is too long");
+  return write_files(call, x, how);
+}
+
+int verb_export(struct call *call) {
+  char why[MAX_REASON_BYTES];
+  struct model_choice choice = {.pick = MODEL_SERVING};
+  struct export x = {.layout = LAYOUT_TORCH};
+  const struct exporter *how = exporter_of(call->flags[FLAG_FORMAT], call->flags[FLAG_OUT]);
+  const struct site_job_config *job;
+  struct config *c;
+  size_t layout = LAYOUT_TORCH;
+  if (!how)
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--format: %s cannot be written; write safetensors or npz",
+                        call->flags[FLAG_FORMAT]);
+  if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s", why);
+  if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
+  if (!call_load_job(call, &c, &job))
+    return EXIT_USAGE;
+  x.layout = (enum layout)layout;
+  int code = run(call, &x, how, trial_open_stored(&x.trial, c, job, &choice));
+  export_done(&x);
+  config_free(c);
+  return code;
+}

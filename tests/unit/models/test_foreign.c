@@ -1,0 +1,237 @@
+#include "models/exchange/foreign.h"
+
+#include "tests/unit/models/toy.h"
+#include "tests/unit/suite.h"
+
+#include <unistd.h>
+
+enum { N_INPUTS = 4, N_CLASSES = 3, MAX_VALUES = 4096 };
+
+static struct contract contract;
+static char path[64];
+static float numbers[MAX_VALUES]; /* 1, 2, 3 … */
+
+static void setup(void) {
+  contract = toy_classes(N_INPUTS, N_CLASSES);
+  for (size_t i = 0; i < MAX_VALUES; i++)
+    numbers[i] = (float)(i + 1);
+}
+
+static void teardown(void) {
+  unlink(path);
+}
+
+/* A file of these tensors, whose values are 1, 2, 3 … */
+static struct tensor_file *file_of(const struct tensor_out *tensors, size_t n, const char *ending,
+                                   const struct tensor_note *notes, size_t n_notes) {
+  struct tensor_out filled[16];
+  struct tensor_file *f = NULL;
+  struct data_place why = {0};
+  for (size_t i = 0; i < n; i++) {
+    filled[i] = tensors[i];
+    filled[i].values = tensors[i].values != NULL ? tensors[i].values : numbers;
+  }
+  snprintf(path, sizeof path, "/tmp/test_foreign_%d%s", (int)getpid(), ending);
+  unlink(path);
+  enum tensor_format format = strcmp(ending, ".npz") == 0 ? TENSORS_NPZ : TENSORS_SAFETENSORS;
+  ck_assert_int_eq(tensor_file_write(path, format, filled, n, notes, n_notes), ERR_OK);
+  ck_assert_msg(tensor_file_open(path, &f, &why) == ERR_OK, "%s", why.sentence);
+  return f;
+}
+
+static struct match match_of(const struct schema *s, const struct tensor_file *f, const struct map_line *map,
+                             size_t n_map) {
+  struct match m = {0};
+  char why[MAX_REASON_BYTES] = "";
+  ck_assert_msg(match_make(s, f, layout_guess(f), map, n_map, &m, why) == ERR_OK, "%s", why);
+  return m;
+}
+
+static const char *theirs_of(const struct match *m, const struct schema *s, const struct tensor_file *f,
+                             const char *own) {
+  for (size_t i = 0; i < m->n; i++)
+    if (m->rows[i].own != SIZE_MAX && strcmp(schema_tensor(s, m->rows[i].own)->name, own) == 0)
+      return m->rows[i].theirs == SIZE_MAX ? "" : tensor_file_tensor(f, m->rows[i].theirs)->name;
+  ck_abort_msg("no row of %s", own);
+  return NULL;
+}
+
+START_TEST(layers_are_matched_in_the_order_of_their_numbers) {
+  struct schema *s = toy_schema("dense 5, relu, dense 5 as mid, relu, dense classes", &contract);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"net.10.bias", 1, {5}, NULL},
+                                                              {"net.10.weight", 2, {5, 5}, NULL},
+                                                              {"net.2.bias", 1, {5}, NULL},
+                                                              {"net.2.weight", 2, {5, 4}, NULL},
+                                                              {"net.20.bias", 1, {3}, NULL},
+                                                              {"net.20.weight", 2, {3, 5}, NULL},
+                                                              {"net.3.num_batches_tracked", 0, {0}, NULL}},
+                                  7, ".safetensors", NULL, 0);
+  struct match m = match_of(s, f, NULL, 0);
+  ck_assert_int_eq(m.layout, LAYOUT_TORCH);
+  ck_assert_uint_eq(m.count[MATCH_TAKEN], 6);
+  ck_assert_uint_eq(m.count[MATCH_SKIPPED], 1);
+  ck_assert_uint_eq(m.n, 7);
+  ck_assert_str_eq(theirs_of(&m, s, f, "dense1.weight"), "net.2.weight");
+  ck_assert_str_eq(theirs_of(&m, s, f, "mid.bias"), "net.10.bias");
+  ck_assert_str_eq(theirs_of(&m, s, f, "dense3.weight"), "net.20.weight");
+  match_done(&m);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_told) {
+  struct schema *s = toy_schema("dense 5, relu, dense classes", &contract);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"dense1.weight", 2, {5, 9}, NULL},
+                                                              {"dense1.bias", 1, {5}, NULL},
+                                                              {"head.weight", 2, {7, 5}, NULL}},
+                                  3, ".npz", NULL, 0);
+  struct match m = match_of(s, f, NULL, 0);
+  ck_assert_uint_eq(m.count[MATCH_TAKEN], 1);
+  ck_assert_uint_eq(m.count[MATCH_SHAPE], 1);
+  ck_assert_uint_eq(m.count[MATCH_MISSING], 2);
+  ck_assert_uint_eq(m.count[MATCH_EXTRA], 1);
+  match_done(&m);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
+START_TEST(a_map_comes_first) {
+  struct schema *s = toy_schema("dense 4, relu, dense 4 as mid, relu, dense classes", &contract);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"a.weight", 2, {4, 4}, NULL},
+                                                              {"a.bias", 1, {4}, NULL},
+                                                              {"b.weight", 2, {4, 4}, NULL},
+                                                              {"b.bias", 1, {4}, NULL}},
+                                  4, ".safetensors", NULL, 0);
+  static const char text[] = "# the two are swapped\n\n dense1.weight\tb.weight \r\ndense1.bias b.bias";
+  struct map_line *map = NULL;
+  size_t n_map = 0;
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(map_read(text, strlen(text), &map, &n_map, why), ERR_OK);
+  ck_assert_uint_eq(n_map, 2);
+  struct match m = match_of(s, f, map, n_map);
+  ck_assert_str_eq(theirs_of(&m, s, f, "dense1.bias"), "b.bias");
+  ck_assert_str_eq(theirs_of(&m, s, f, "mid.weight"), "a.weight");
+  match_done(&m);
+  snprintf(map[1].theirs, sizeof map[1].theirs, "c.bias");
+  ck_assert_int_eq(match_make(s, f, LAYOUT_TORCH, map, 2, &m, why), ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(why, "c.bias, which the file does not have"));
+  map[1] = map[0];
+  ck_assert_int_eq(match_make(s, f, LAYOUT_TORCH, map, 2, &m, why), ERR_EXISTS);
+  free(map);
+  ck_assert_int_eq(map_read("one\n", 4, &map, &n_map, why), ERR_SYNTAX);
+  ck_assert_ptr_nonnull(strstr(why, "line 1"));
+  ck_assert_int_eq(map_read("a b c\n", 6, &map, &n_map, why), ERR_SYNTAX);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
+START_TEST(keras_has_the_outputs_last) {
+  struct schema *s = toy_schema("dense 2, relu, dense classes", &contract);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"sequential/dense/kernel", 2, {4, 2}, NULL},
+                                                              {"sequential/dense/bias", 1, {2}, NULL},
+                                                              {"sequential/dense_1/kernel", 2, {2, 3}, NULL},
+                                                              {"sequential/dense_1/bias", 1, {3}, NULL}},
+                                  4, ".npz", NULL, 0);
+  struct match m = match_of(s, f, NULL, 0);
+  struct data_place why = {0};
+  float x[2 * 4 + 2 + 3 * 2 + 3];
+  ck_assert_int_eq(m.layout, LAYOUT_KERAS);
+  ck_assert_uint_eq(m.count[MATCH_TAKEN], 4);
+  ck_assert_int_eq(match_read(&m, s, f, x, &why), ERR_OK);
+  for (size_t o = 0; o < 2; o++)
+    for (size_t i = 0; i < 4; i++)
+      ck_assert_float_eq(x[4 * o + i], (float)(2 * i + o + 1));
+  match_done(&m);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
+/* out [c][h][w] of in [h][w][c]. */
+static size_t plane_index(const struct contract *c, size_t h, size_t w, size_t k) {
+  return (k * c->height + h) * c->width + w;
+}
+
+START_TEST(after_an_image_torch_has_channels_first) {
+  struct contract image = contract;
+  image.n_features = 0;
+  image.height = 2;
+  image.width = 3;
+  image.channels = 4;
+  struct schema *s = toy_schema("dense 5, relu, dense classes", &image);
+  struct foreign_place p;
+  float torch[5 * 24], back[5 * 24];
+  foreign_place(s, 0, LAYOUT_TORCH, &p);
+  ck_assert_uint_eq(p.foreign_rank, 2);
+  ck_assert_uint_eq(p.foreign_size[1], 24);
+  foreign_write(&p, numbers, torch);
+  for (size_t o = 0; o < 5; o++)
+    for (size_t at = 0; at < 24; at++) {
+      size_t h = at / 12, w = at / 4 % 3, k = at % 4;
+      ck_assert_float_eq(torch[24 * o + plane_index(&image, h, w, k)], numbers[24 * o + at]);
+    }
+  foreign_read(&p, torch, back);
+  ck_assert_mem_eq(back, numbers, sizeof back);
+  foreign_place(s, 2, LAYOUT_TORCH, &p); /* the second layer reads no image */
+  foreign_write(&p, numbers, torch);
+  ck_assert_mem_eq(torch, numbers, 15 * sizeof *torch);
+  schema_free(s);
+}
+END_TEST
+
+START_TEST(every_layout_goes_there_and_back) {
+  struct schema *s = toy_schema("dense 5, relu, dense classes", &contract);
+  for (size_t i = 0; i < schema_tensors(s); i++)
+    for (int layout = 0; layout < N_LAYOUTS; layout++) {
+      struct foreign_place p;
+      float there[64], back[64];
+      size_t n = schema_tensor(s, i)->n_values;
+      foreign_place(s, i, (enum layout)layout, &p);
+      foreign_write(&p, numbers, there);
+      foreign_read(&p, there, back);
+      ck_assert_mem_eq(back, numbers, n * sizeof *back);
+    }
+  schema_free(s);
+}
+END_TEST
+
+START_TEST(the_layout_is_guessed) {
+  static const struct tensor_out plain = {"a.weight", 1, {2}, NULL}, keras = {"dense/kernel:0", 1, {2}, NULL};
+  static const struct {
+    const struct tensor_out *tensor;
+    struct tensor_note note;
+    enum layout layout;
+  } cases[] = {{&plain, {"x", "y"}, LAYOUT_TORCH},
+               {&keras, {"x", "y"}, LAYOUT_KERAS},
+               {&keras, {"format", "pt"}, LAYOUT_TORCH},
+               {&plain, {"format", "tf"}, LAYOUT_KERAS},
+               {&plain, {"layout", "starling"}, LAYOUT_STARLING}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tensor_file *f = file_of(cases[i].tensor, 1, ".safetensors", &cases[i].note, 1);
+    ck_assert_int_eq(layout_guess(f), cases[i].layout);
+    tensor_file_close(f);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("foreign");
+  TCase *tcase = tcase_create("foreign");
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_add_test(tcase, layers_are_matched_in_the_order_of_their_numbers);
+  tcase_add_test(tcase, what_does_not_fit_is_told);
+  tcase_add_test(tcase, a_map_comes_first);
+  tcase_add_test(tcase, keras_has_the_outputs_last);
+  tcase_add_test(tcase, after_an_image_torch_has_channels_first);
+  tcase_add_test(tcase, every_layout_goes_there_and_back);
+  tcase_add_test(tcase, the_layout_is_guessed);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
