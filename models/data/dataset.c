@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/must.h"
 #include "models/data/sample.h"
+#include "models/kernels/standardise.h"
 
 void dataset_close(struct dataset *d) {
   if (d == NULL)
@@ -405,11 +406,12 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
 /* ---- batches ---- */
 
 void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x) {
+  const struct cpu cpu = cpu_detect();
+  const struct standardise *kernel = standardise_fastest(&cpu);
   for (size_t s = 0; s < n; s++, out_x += d->n_inputs) {
     size_t from = index[s] * d->n_inputs;
     if (d->bytes != NULL)
-      for (size_t i = 0; i < d->n_inputs; i++)
-        out_x[i] = (float)((d->bytes[from + i] - d->shift[i]) * d->gain[i]);
+      kernel->bytes(d->bytes + from, d->n_inputs, d->shift, d->gain, out_x);
     else
       for (size_t i = 0; i < d->n_inputs; i++)
         out_x[i] = (float)(((double)d->floats[from + i] - d->shift[i]) * d->gain[i]);

@@ -1,0 +1,169 @@
+/* One gemm kernel, written once for all instruction sets: included by gemm.c for each, with these macros defined.
+ *
+ *   KERNEL(name)   the function's name in this kernel
+ *   TARGET         function attribute
+ *   VEC, WIDTH     a vector of floats and how many it holds
+ *   load(p), store(p, v), store_part(p, v, n), broadcast(p), fma(a, b, c) = a·b + c, zero(), max(a, b) = b when one is NaN
+ *   ROWS, PANELS   rows of the largest tile, and panels side by side in it
+ *   EACH_ROWS(DO, …)  DO(1, …) … DO(ROWS, …)
+ *
+ * No include guard, on purpose. */
+
+enum { KERNEL(per_panel) = GEMM_PANEL / WIDTH, KERNEL(columns) = PANELS * GEMM_PANEL / WIDTH };
+
+/* One tile's function is compiled for each number of rows, and of panels 1 or PANELS, so that its sums are registers. */
+#define ONE_TILE(n, tile, panels, ...)                                                                                 \
+  case n:                                                                                                              \
+    if ((panels) == PANELS)                                                                                            \
+      tile(n, PANELS, __VA_ARGS__);                                                                                    \
+    else                                                                                                               \
+      tile(n, 1, __VA_ARGS__);                                                                                         \
+    break;
+#define TILE(tile, rows, panels, ...)                                                                                  \
+  switch (rows) { EACH_ROWS(ONE_TILE, tile, panels, __VA_ARGS__) }
+
+/* sum[i][v] += Σ_r a[i·a_row + r·a_step] · b[panel of v · b_panel + r·b_step + place of v in it], r < n_steps */
+INLINE TARGET static void KERNEL(multiply)(size_t rows, size_t panels, VEC sum[ROWS][KERNEL(columns)], size_t n_steps,
+                                           const float *a, size_t a_row, size_t a_step, const float *b, size_t b_panel,
+                                           size_t b_step) {
+  for (size_t r = 0; r < n_steps; r++, a += a_step, b += b_step) {
+    VEC column[KERNEL(columns)];
+    EACH (v, panels * KERNEL(per_panel))
+      column[v] = load(b + v / KERNEL(per_panel) * b_panel + v % KERNEL(per_panel) * WIDTH);
+    EACH (i, rows) {
+      VEC row = broadcast(a + i * a_row);
+      EACH (v, panels * KERNEL(per_panel))
+        sum[i][v] = fma(row, column[v], sum[i][v]);
+    }
+  }
+}
+
+/* ---- forward: a tile is samples × outputs */
+
+INLINE TARGET static void KERNEL(forward_tile)(size_t rows, size_t panels, const struct gemm_shape *s, const float *x,
+                                               const float *packed, const float *bias, bool relu, float *y,
+                                               size_t n_columns) {
+  VEC sum[ROWS][KERNEL(columns)];
+  EACH (i, rows)
+    EACH (v, panels * KERNEL(per_panel))
+      sum[i][v] = load(bias + v * WIDTH);
+  KERNEL(multiply)(rows, panels, sum, s->n_in, x, s->x_stride, 1, packed, s->n_in * GEMM_PANEL, GEMM_PANEL);
+  if (relu)
+    EACH (i, rows)
+      EACH (v, panels * KERNEL(per_panel))
+        sum[i][v] = max(zero(), sum[i][v]);
+  EACH (i, rows)
+    EACH (v, panels * KERNEL(per_panel)) {
+      float *to = y + i * s->y_stride + v * WIDTH;
+      if ((v + 1) * WIDTH <= n_columns)
+        store(to, sum[i][v]);
+      else if (v * WIDTH < n_columns)
+        store_part(to, sum[i][v], n_columns - v * WIDTH);
+    }
+}
+
+TARGET static void KERNEL(forward)(const struct gemm_shape *s, const float *x, const float *packed, const float *bias,
+                                   bool relu, float *y) {
+  for (size_t o = 0; o < s->n_out; o += PANELS * GEMM_PANEL) {
+    size_t n_columns = min_size(PANELS * GEMM_PANEL, s->n_out - o), panels = gemm_padded(n_columns) / GEMM_PANEL;
+    for (size_t i = 0, rows; i < s->n; i += rows) {
+      rows = next_rows(s->n, i, ROWS);
+      TILE(KERNEL(forward_tile), rows, panels, s, x + i * s->x_stride, packed + o * s->n_in, bias + o, relu,
+           y + i * s->y_stride + o, n_columns)
+    }
+  }
+}
+
+/* ---- backward, to the inputs: a tile is inputs × samples */
+
+INLINE TARGET static void KERNEL(inputs_tile)(size_t rows, size_t panels, const struct gemm_shape *s,
+                                              const float *columns, const float *packed, float *dx) {
+  size_t n_padded = gemm_padded(s->n);
+  VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
+  for (size_t o = 0; o < s->n_out; o += GEMM_PANEL)
+    KERNEL(multiply)
+  (rows, panels, sum, GEMM_PANEL, packed + o * s->n_in, GEMM_PANEL, 1, columns + o * n_padded, GEMM_PANEL, n_padded);
+  EACH (i, rows)
+    EACH (v, panels * KERNEL(per_panel))
+      store(dx + i * n_padded + v * WIDTH, sum[i][v]);
+}
+
+TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *packed,
+                                       float *room, float *dx) {
+  size_t n_padded = gemm_padded(s->n);
+  for (size_t n = 0; n < n_padded; n += PANELS * GEMM_PANEL) {
+    size_t panels = min_size(PANELS, (n_padded - n) / GEMM_PANEL);
+    for (size_t i = 0, rows; i < s->n_in; i += rows) {
+      rows = next_rows(s->n_in, i, ROWS);
+      TILE(KERNEL(inputs_tile), rows, panels, s, delta->columns + n, packed + i * GEMM_PANEL, room + i * n_padded + n)
+    }
+  }
+  transpose(s->n_in, s->n, room, n_padded, dx, s->x_stride);
+}
+
+/* ---- backward, to the weights: a tile is inputs × outputs */
+
+INLINE TARGET static void KERNEL(update)(const struct gemm_update *u, size_t at, VEC gradient) {
+  VEC g = gradient;
+  if (u->momentum != 0)
+    g = fma(broadcast(&u->momentum), load(u->g + at), g);
+  if (u->w) {
+    VEC w = load(u->w + at);
+    if (u->decay != 0)
+      g = fma(broadcast(&u->decay), w, g);
+    const float minus_rate = -u->rate;
+    store(u->w + at, fma(broadcast(&minus_rate), g, w));
+  }
+  store(u->g + at, g);
+}
+
+INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const struct gemm_shape *s, const float *dy,
+                                               const float *x, const struct gemm_update *u, size_t at) {
+  VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
+  KERNEL(multiply)(rows, panels, sum, s->n, x, 1, s->x_stride, dy, GEMM_PANEL, gemm_padded(s->n_out));
+  EACH (v, panels * KERNEL(per_panel))
+    EACH (i, rows) {
+      size_t panel = v / KERNEL(per_panel) * GEMM_PANEL * s->n_in, in_panel = v % KERNEL(per_panel) * WIDTH;
+      KERNEL(update)(u, at + panel + i * GEMM_PANEL + in_panel, sum[i][v]);
+    }
+}
+
+TARGET static void KERNEL(back_weights)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *x,
+                                        const struct gemm_update *update) {
+  for (size_t o = 0; o < s->n_out; o += PANELS * GEMM_PANEL) {
+    size_t panels = min_size(PANELS, gemm_padded(s->n_out - o) / GEMM_PANEL);
+    for (size_t i = 0, rows; i < s->n_in; i += rows) {
+      rows = next_rows(s->n_in, i, ROWS);
+      TILE(KERNEL(weights_tile), rows, panels, s, delta->rows + o, x + i, update, o * s->n_in + i * GEMM_PANEL)
+    }
+  }
+}
+
+TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct gemm_delta *delta,
+                                     const struct gemm_update *update) {
+  size_t n_padded = gemm_padded(s->n_out);
+  const float one = 1;
+  for (size_t at = 0; at < n_padded; at += WIDTH) {
+    VEC sum = zero();
+    for (size_t i = 0; i < s->n; i++)
+      sum = fma(broadcast(&one), load(delta->rows + i * n_padded + at), sum);
+    KERNEL(update)(update, at, sum);
+  }
+}
+
+#undef ONE_TILE
+#undef TILE
+#undef KERNEL
+#undef TARGET
+#undef VEC
+#undef WIDTH
+#undef load
+#undef store
+#undef store_part
+#undef broadcast
+#undef fma
+#undef zero
+#undef max
+#undef ROWS
+#undef PANELS
+#undef EACH_ROWS
