@@ -1,0 +1,266 @@
+/* How fast this core computes: its peak, packed products beside OpenBLAS, and training steps of the real learner.
+ *
+ *   bench_train peak                                    GFLOP/s of fused multiply-adds that touch registers only
+ *   bench_train gemm N N_OUT N_IN                       GFLOP/s of y [N][N_OUT] = x·Wᵀ: weights kept packed, OpenBLAS
+ *   bench_train steps BATCH HEIGHT WIDTH CHANNELS ARCH  samples a second
+ *
+ * Prints a first line when it is ready (what computes; for `steps` the floating-point operations that a sample of a step
+ * needs: forwards, and backwards without the gradient of the inputs), then answers each line of its input with one
+ * measurement, so that whoever asks can interleave it with others. One thread, timed by the processor time that it takes. */
+#include <cblas.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/must.h"
+#include "base/rng.h"
+#include "models/floats.h"
+#include "models/kernels/gemm.h"
+#include "models/learner.h"
+#include "models/net/arch.h"
+
+enum { N_SAMPLES = 12000, N_CLASSES = 10 };
+
+static const double measured_s = 0.15;
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds of one call, from as many as fit in the time of a measurement. */
+static double seconds_of(void (*work)(void *context), void *context) {
+  double start = now_s(), end = start;
+  size_t n = 0;
+  for (size_t block = 1; end - start < measured_s; block *= 2) {
+    for (size_t i = 0; i < block; i++)
+      work(context);
+    n += block;
+    end = now_s();
+  }
+  return (end - start) / (double)n;
+}
+
+static bool asked(void) {
+  int c = getchar();
+  while (c != '\n' && c != EOF)
+    c = getchar();
+  return c != EOF;
+}
+
+static float *random_floats(size_t n, struct rng *rng) {
+  float *x = floats_new(n);
+  MUST(x != NULL);
+  for (size_t i = 0; i < n; i++)
+    x[i] = (float)(2 * rng_unit(rng) - 1);
+  return x;
+}
+
+/* ---- peak */
+
+#if defined __clang__
+#define UNROLL "unroll"
+#else
+#define UNROLL "GCC unroll 12"
+#endif
+
+#define PEAK(target_, type_, width_, fma_)                                                                             \
+  __attribute__((target(target_))) static double peak_##width_(void) {                                                 \
+    enum { CHAINS = 12, TIMES = 1 << 20 };                                                                             \
+    type_ a[CHAINS] = {0}, x = {0}, y = {0};                                                                           \
+    double start = now_s();                                                                                            \
+    for (size_t t = 0; t < TIMES; t++)                                                                                 \
+      _Pragma(UNROLL) for (size_t i = 0; i < CHAINS; i++) {                                                            \
+        a[i] = fma_;                                                                                                   \
+        __asm__ volatile("" : "+" REGISTER(a[i]));                                                                     \
+      }                                                                                                                \
+    return 2.0 * (width_)*CHAINS * TIMES / (now_s() - start) / 1e9;                                                    \
+  }
+
+#if defined __x86_64__
+#include <immintrin.h>
+#define REGISTER(v) "v"(v)
+PEAK("avx512f", __m512, 16, _mm512_fmadd_ps(x, y, a[i]))
+PEAK("avx2,fma", __m256, 8, _mm256_fmadd_ps(x, y, a[i]))
+PEAK("sse2", __m128, 4, _mm_add_ps(_mm_mul_ps(x, y), a[i]))
+#elif defined __aarch64__
+#include <arm_neon.h>
+#define REGISTER(v) "w"(v)
+PEAK("+simd", float32x4_t, 4, vfmaq_f32(a[i], x, y))
+#endif
+
+static double peak(const struct cpu *cpu) {
+#if defined __x86_64__
+  return cpu->avx512 ? peak_16() : cpu->avx2 ? peak_8() : peak_4();
+#else
+  (void)cpu;
+  return peak_4();
+#endif
+}
+
+/* The best of ten runs of a few milliseconds: a peak is what the core can do. */
+static void answer_peak(void) {
+  struct cpu cpu = cpu_detect();
+  printf("%s\n", gemm_fastest(&cpu)->name);
+  while (fflush(stdout) == 0 && asked()) {
+    double best = 0;
+    for (int i = 0; i < 10; i++) {
+      double found = peak(&cpu);
+      best = found > best ? found : best;
+    }
+    printf("%.6g\n", best);
+  }
+}
+
+/* ---- products */
+
+struct product {
+  const struct gemm *gemm;
+  struct gemm_shape s;
+  float *x, *w, *w_t, *packed, *bias, *y;
+};
+
+static void product_packed(void *context) {
+  struct product *p = context;
+  p->gemm->forward(&p->s, p->x, p->packed, p->bias, false, p->y);
+}
+
+static void product_blas(void *context) {
+  struct product *p = context;
+  blasint n = (blasint)p->s.n, n_in = (blasint)p->s.n_in, n_out = (blasint)p->s.n_out;
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n_out, n_in, 1, p->x, n_in, p->w, n_in, 0, p->y, n_out);
+}
+
+static void product_blas_transposed(void *context) {
+  struct product *p = context;
+  blasint n = (blasint)p->s.n, n_in = (blasint)p->s.n_in, n_out = (blasint)p->s.n_out;
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n_out, n_in, 1, p->x, n_in, p->w_t, n_out, 0, p->y, n_out);
+}
+
+/* OpenBLAS may keep the weights whichever way it likes better. */
+static void answer_gemm(size_t n, size_t n_out, size_t n_in) {
+  struct cpu cpu = cpu_detect();
+  struct rng rng;
+  rng_init(&rng, 1);
+  struct product p = {.gemm = gemm_fastest(&cpu), .s = {n, n_in, n_out, n_in, n_out}};
+  p.x = random_floats(n * n_in, &rng);
+  p.w = random_floats(n_out * n_in, &rng);
+  p.w_t = random_floats(n_out * n_in, &rng);
+  p.packed = random_floats(gemm_packed(n_out, n_in), &rng);
+  p.bias = random_floats(gemm_padded(n_out), &rng);
+  p.y = random_floats(n * n_out, &rng);
+  gemm_pack(n_out, n_in, p.w, p.packed);
+  openblas_set_num_threads(1);
+  printf("%s OpenBLAS-%s\n", p.gemm->name, openblas_get_corename());
+  double flops = 2.0 * (double)n * (double)n_in * (double)n_out;
+  while (fflush(stdout) == 0 && asked()) {
+    double packed = seconds_of(product_packed, &p), blas = seconds_of(product_blas, &p);
+    double transposed = seconds_of(product_blas_transposed, &p);
+    printf("%.6g %.6g\n", flops / packed / 1e9, flops / (blas < transposed ? blas : transposed) / 1e9);
+  }
+  float *arrays[] = {p.x, p.w, p.w_t, p.packed, p.bias, p.y};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    free(arrays[i]);
+}
+
+/* ---- training steps */
+
+static struct dataset random_images(const struct contract *c) {
+  size_t n_inputs = contract_n_inputs(c);
+  struct dataset d = {.task = c->task, .n = N_SAMPLES, .n_inputs = n_inputs, .n_classes = c->n_classes};
+  d.bytes = malloc(d.n * n_inputs);
+  d.labels = calloc(d.n, sizeof *d.labels);
+  MUST(d.bytes && d.labels);
+  struct rng rng;
+  rng_init(&rng, 2);
+  for (size_t i = 0; i < d.n * n_inputs; i++)
+    d.bytes[i] = (uint8_t)rng_below(&rng, 256);
+  for (size_t i = 0; i < d.n; i++)
+    d.labels[i] = (uint16_t)rng_below(&rng, c->n_classes);
+  struct scale scale;
+  MUST(scale_init(&scale, SCALE_FIXED, 1) == ERR_OK);
+  scale.mean[0] = 0.5;
+  scale.sd[0] = 0.29;
+  d.shift = calloc(n_inputs, sizeof *d.shift);
+  d.gain = calloc(n_inputs, sizeof *d.gain);
+  MUST(d.shift && d.gain && dataset_rescale(&d, c, &scale) == ERR_OK);
+  scale_done(&scale);
+  return d;
+}
+
+static double training_flops(const struct arch *a) {
+  double total = 3 * arch_flops(a);
+  for (size_t i = 0; i < a->n_layers; i++)
+    if (a->layers[i].type->stem)
+      return total - a->layers[i].type->flops(&a->layers[i]);
+  return total;
+}
+
+struct steps {
+  struct learner *learner;
+  uint64_t round;
+};
+
+static void steps_epoch(void *context) {
+  struct steps *s = context;
+  struct train_report report;
+  MUST(learner_train(s->learner, ++s->round, 0, 1, NULL, &report) == ERR_OK);
+}
+
+static int answer_steps(const struct contract *c, uint32_t batch, const char *arch) {
+  struct schema *schema;
+  char why[MAX_REASON_BYTES];
+  if (schema_from_arch(arch, c, &schema, why) != ERR_OK) {
+    fprintf(stderr, "bench_train: %s\n", why);
+    return 1;
+  }
+  const struct learner_config config = {
+      .schema = schema,
+      .train = {.epochs = 1, .batch = batch, .learning_rate = 0.01, .momentum = 0.9},
+      .train_seed = 1,
+  };
+  struct steps s = {0};
+  struct dataset train = random_images(c);
+  const struct dataset *const tests[N_TEST_SETS] = {0};
+  MUST(learner_open(&config, &s.learner) == ERR_OK && learner_attach(s.learner, &train, tests) == ERR_OK);
+  printf("%.6g\n", training_flops(schema_arch(schema)));
+  while (fflush(stdout) == 0 && asked())
+    printf("%.6g\n", N_SAMPLES / seconds_of(steps_epoch, &s));
+  learner_free(s.learner);
+  schema_free(schema);
+  free(train.bytes);
+  free(train.labels);
+  free(train.shift);
+  free(train.gain);
+  scale_done(&train.scale);
+  return 0;
+}
+
+static uint32_t number(const char *text) {
+  return (uint32_t)strtoul(text, NULL, 10);
+}
+
+int main(int n_arguments, char **arguments) {
+  const char *what = n_arguments > 1 ? arguments[1] : "";
+  if (n_arguments == 2 && strcmp(what, "peak") == 0) {
+    answer_peak();
+    return 0;
+  }
+  if (n_arguments == 5 && strcmp(what, "gemm") == 0) {
+    answer_gemm(number(arguments[2]), number(arguments[3]), number(arguments[4]));
+    return 0;
+  }
+  if (n_arguments == 7 && strcmp(what, "steps") == 0) {
+    struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = N_CLASSES};
+    c.height = number(arguments[3]);
+    c.width = number(arguments[4]);
+    c.channels = number(arguments[5]);
+    c.range_hi = 1;
+    return answer_steps(&c, number(arguments[2]), arguments[6]);
+  }
+  fprintf(stderr, "usage: bench_train peak | gemm N N_OUT N_IN | steps BATCH HEIGHT WIDTH CHANNELS ARCH\n");
+  return 4;
+}
