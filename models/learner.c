@@ -67,11 +67,12 @@ static enum err allocate_copies(struct learner *l) {
   return ERR_OK;
 }
 
+/* x, x̂ and the spare one change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
   l->x = floats_new(net_floats(l->net));
   l->momentum = floats_new(net_floats(l->net));
-  l->copy = floats_new(l->n);
-  l->spare = floats_new(l->n);
+  l->copy = floats_new(net_floats(l->net));
+  l->spare = floats_new(net_floats(l->net));
   return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
 }
 

@@ -79,14 +79,21 @@ static void transpose(size_t rows, size_t columns, const float *a, size_t a_stri
       out[j * out_stride + i] = a[i * a_stride + j];
 }
 
+/* out = from where y > 0, else 0 */
+static void masked_copy(size_t n, const float *restrict from, const float *restrict y, float *restrict out) {
+  for (size_t i = 0; i < n; i++) {
+    float value = from[i]; /* loaded in any case, so that there is no branch */
+    out[i] = y[i] > 0 ? value : 0;
+  }
+}
+
 void gemm_prepare(const struct gemm_shape *s, const float *dy, const float *y, const struct gemm_delta *out_delta) {
   size_t n_padded = gemm_padded(s->n_out), batch_padded = gemm_padded(s->n);
   for (size_t i = 0; i < s->n; i++) {
     float *row = out_delta->rows + i * n_padded;
     const float *from = dy + i * s->y_stride;
     if (y)
-      for (size_t o = 0; o < s->n_out; o++)
-        row[o] = y[i * s->y_stride + o] > 0 ? from[o] : 0;
+      masked_copy(s->n_out, from, y + i * s->y_stride, row);
     else
       memcpy(row, from, s->n_out * sizeof *row);
     memset(row + s->n_out, 0, (n_padded - s->n_out) * sizeof *row);
@@ -207,19 +214,17 @@ static float32x4_t neon_max(float32x4_t a, float32x4_t b) {
   { #kernel, {__VA_ARGS__ }, kernel##_forward, kernel##_back_inputs, kernel##_back_weights, kernel##_back_bias }
 
 static const struct gemm kernels[] = {
-    ROW(portable, 0),
+    [GEMM_PORTABLE] = ROW(portable, 0),
 #if defined __x86_64__
-    ROW(avx2, .avx2 = true),
-    ROW(avx512, .avx512 = true),
-#endif
-#if defined __aarch64__
-    ROW(neon, .neon = true),
+    [GEMM_AVX2] = ROW(avx2, .avx2 = true),
+    [GEMM_AVX512] = ROW(avx512, .avx512 = true),
+#elif defined __aarch64__
+    [GEMM_NEON] = ROW(neon, .neon = true),
 #endif
 };
 
-const struct gemm *gemm_kernels(size_t *out_n) {
-  *out_n = sizeof kernels / sizeof *kernels;
-  return kernels;
+const struct gemm *gemm_kernel(size_t i) {
+  return i < sizeof kernels / sizeof *kernels ? &kernels[i] : NULL;
 }
 
 const struct gemm *gemm_fastest(const struct cpu *cpu) {

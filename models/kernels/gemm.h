@@ -20,7 +20,7 @@
 
 #include "models/kernels/cpu.h"
 
-enum { GEMM_PANEL = 16 };
+enum { GEMM_PANEL = 16, GEMM_ROOM = 2 * GEMM_PANEL };
 
 /* n samples; a row of x begins x_stride ≥ n_in values after the one before it, a row of y y_stride ≥ n_out. */
 struct gemm_shape {
@@ -61,7 +61,7 @@ struct gemm {
   /* y [n][n_out]; bias [gemm_padded(n_out)]. NaN passes relu. */
   void (*forward)(const struct gemm_shape *s, const float *x, const float *packed, const float *bias, bool relu,
                   float *y);
-  /* dx [n][n_in] at x_stride, with room for its transpose [n_in][gemm_padded(n)]. */
+  /* dx [n][n_in] at x_stride, with room [n_in][GEMM_ROOM] for the transpose of a part of it. */
   void (*back_inputs)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *packed, float *room,
                       float *dx);
   void (*back_weights)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *x,
@@ -70,8 +70,17 @@ struct gemm {
   void (*back_bias)(const struct gemm_shape *s, const struct gemm_delta *delta, const struct gemm_update *update);
 };
 
-/* All kernels of this build, the portable one first, the fastest last, whether this CPU has what they need or not. */
-const struct gemm *gemm_kernels(size_t *out_n);
+/* All kernels of this build, in this order, whether this CPU has what they need or not. */
+enum {
+  GEMM_PORTABLE,
+#if defined __x86_64__
+  GEMM_AVX2,
+  GEMM_AVX512,
+#elif defined __aarch64__
+  GEMM_NEON,
+#endif
+};
+const struct gemm *gemm_kernel(size_t i); /* NULL behind the last */
 
 /* The last of them that `cpu` can run. */
 const struct gemm *gemm_fastest(const struct cpu *cpu);

@@ -85,7 +85,7 @@ INLINE TARGET static void KERNEL(inputs_tile)(size_t rows, size_t panels, const 
   (rows, panels, sum, GEMM_PANEL, packed + o * s->n_in, GEMM_PANEL, 1, columns + o * n_padded, GEMM_PANEL, n_padded);
   EACH (i, rows)
     EACH (v, panels * KERNEL(per_panel))
-      store(dx + i * n_padded + v * WIDTH, sum[i][v]);
+      store(dx + i * GEMM_ROOM + v * WIDTH, sum[i][v]);
 }
 
 TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *packed,
@@ -95,10 +95,10 @@ TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct 
     size_t panels = min_size(PANELS, (n_padded - n) / GEMM_PANEL);
     for (size_t i = 0, rows; i < s->n_in; i += rows) {
       rows = next_rows(s->n_in, i, ROWS);
-      TILE(KERNEL(inputs_tile), rows, panels, s, delta->columns + n, packed + i * GEMM_PANEL, room + i * n_padded + n)
+      TILE(KERNEL(inputs_tile), rows, panels, s, delta->columns + n, packed + i * GEMM_PANEL, room + i * GEMM_ROOM)
     }
+    transpose(s->n_in, min_size(PANELS * GEMM_PANEL, s->n - n), room, GEMM_ROOM, dx + n * s->x_stride, s->x_stride);
   }
-  transpose(s->n_in, s->n, room, n_padded, dx, s->x_stride);
 }
 
 /* ---- backward, to the weights: a tile is inputs × outputs */

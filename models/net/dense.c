@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/kernels/gemm.h"
 #include "models/net/layer.h"
 
 static enum err read_outputs(struct layer *l, const char *text, const struct contract *contract) {
@@ -63,8 +64,87 @@ static void plain_backward(const struct layer *l, const struct pass *p, const st
     cblas_saxpy(n_out, 1, d->d_out + i * l->n_out, 1, g_bias, 1);
 }
 
+/* ---- packed: models/kernels/gemm.h, W and behind it b in whole panels, the relu and the step within the products */
+
+static size_t packed_weights(const struct layer *l) {
+  return gemm_packed(l->n_out, l->n_in) + gemm_padded(l->n_out);
+}
+
+static void packed_load(const struct layer *l, const float *w, float *own) {
+  size_t n_packed = gemm_packed(l->n_out, l->n_in);
+  gemm_pack(l->n_out, l->n_in, w, own);
+  memset(own + n_packed, 0, gemm_padded(l->n_out) * sizeof *own);
+  memcpy(own + n_packed, w + (size_t)l->n_in * l->n_out, l->n_out * sizeof *own);
+}
+
+static void packed_store(const struct layer *l, const float *own, float *w) {
+  gemm_unpack(l->n_out, l->n_in, own, w);
+  memcpy(w + (size_t)l->n_in * l->n_out, own + gemm_packed(l->n_out, l->n_in), l->n_out * sizeof *w);
+}
+
+/* ∂L/∂out in rows and in columns, and room for a part of ∂L/∂in. */
+static size_t packed_scratch(const struct layer *l, size_t n) {
+  return (n + gemm_padded(n)) * gemm_padded(l->n_out) + (size_t)l->n_in * GEMM_ROOM;
+}
+
+static struct gemm_shape shape_of(const struct layer *l, size_t n) {
+  return (struct gemm_shape){n, l->n_in, l->n_out, l->n_in, l->n_out};
+}
+
+static void packed_forward(const struct gemm *gemm, const struct layer *l, const struct pass *p) {
+  struct gemm_shape s = shape_of(l, p->n);
+  gemm->forward(&s, p->in, p->w, p->w + gemm_packed(l->n_out, l->n_in), p->relu, p->out);
+}
+
+static void packed_backward(const struct gemm *gemm, const struct layer *l, const struct pass *p,
+                            const struct gradient *d) {
+  struct gemm_shape s = shape_of(l, p->n);
+  size_t n_out = gemm_padded(l->n_out), n_packed = gemm_packed(l->n_out, l->n_in);
+  float *columns = p->scratch + p->n * n_out, *room = columns + gemm_padded(p->n) * n_out;
+  const struct gemm_delta delta = {p->scratch, d->d_in ? columns : NULL};
+  gemm_prepare(&s, d->d_out, p->relu ? p->out : NULL, &delta);
+  if (d->d_in)
+    gemm->back_inputs(&s, &delta, p->w, room, d->d_in);
+  struct gemm_update weights = {d->g, d->momentum, d->w, d->rate, d->decay}, bias = weights;
+  bias.g += n_packed;
+  bias.w = d->w ? d->w + n_packed : NULL;
+  gemm->back_weights(&s, &delta, p->in, &weights);
+  gemm->back_bias(&s, &delta, &bias);
+}
+
+#define PACKED(kernel, which)                                                                                          \
+  static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
+    (void)l;                                                                                                           \
+    return cpu->kernel;                                                                                                \
+  }                                                                                                                    \
+  static void kernel##_forward(const struct layer *l, const struct pass *p) {                                          \
+    packed_forward(gemm_kernel(which), l, p);                                                                          \
+  }                                                                                                                    \
+  static void kernel##_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {               \
+    packed_backward(gemm_kernel(which), l, p, d);                                                                      \
+  }
+#define PACKED_ROW(kernel)                                                                                             \
+  {                                                                                                                    \
+    .name = "packed-" #kernel, .fits = kernel##_fits, .takes_relu = true, .folds = true, .scratch = packed_scratch,    \
+    .weights = packed_weights, .load = packed_load, .store = packed_store, .forward = kernel##_forward,                \
+    .backward = kernel##_backward                                                                                      \
+  }
+
+#if defined __x86_64__
+PACKED(avx2, GEMM_AVX2)
+PACKED(avx512, GEMM_AVX512)
+#elif defined __aarch64__
+PACKED(neon, GEMM_NEON)
+#endif
+
 static const struct kernel kernels[] = {
     {.name = "plain", .forward = plain_forward, .backward = plain_backward},
+#if defined __x86_64__
+    PACKED_ROW(avx2),
+    PACKED_ROW(avx512),
+#elif defined __aarch64__
+    PACKED_ROW(neon),
+#endif
 };
 
 const struct layer_type layer_dense = {

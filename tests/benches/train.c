@@ -194,8 +194,8 @@ static struct dataset random_images(const struct contract *c) {
 static double training_flops(const struct arch *a) {
   double total = 3 * arch_flops(a);
   for (size_t i = 0; i < a->n_layers; i++)
-    if (a->layers[i].type->stem)
-      return total - a->layers[i].type->flops(&a->layers[i]);
+    if (a->layers[i].n_trained > 0)
+      return total - layer_flops(&a->layers[i]);
   return total;
 }
 
