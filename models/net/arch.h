@@ -3,6 +3,11 @@
  *   word argument… [option value]… [as NAME]        residual { layer, layer, … }
  *
  *   dense N             fully connected, N outputs; `dense classes` and `dense targets` take N from the contract
+ *   conv HxWxC [stride S] [pad P]      a convolution with C kernels of H×W: of images, outputs [height][width][C]
+ *   conv1d KxC [stride S] [pad P]      the same along a series of steps: C kernels of K steps
+ *   depthwise HxW [stride S] [pad P]   a kernel for each channel
+ *   pool K, avgpool K [stride S]       the largest, the mean of K×K values, of a series K; S is K unless it is said
+ *   globalpool          the mean of all of an image, channel by channel
  *   relu, tanh, sigmoid
  *   dropout P           0 ≤ P < 1, at most four decimals; active in training only
  *   residual { … }      what comes out of the layers in braces, plus what went in: equally large

@@ -8,7 +8,8 @@
 #include "base/must.h"
 
 static const struct layer_type *const types[] = {
-    &layer_dense, &layer_relu, &layer_tanh, &layer_sigmoid, &layer_dropout, &layer_residual,
+    &layer_dense,      &layer_conv, &layer_conv1d, &layer_depthwise, &layer_pool,    &layer_avgpool,
+    &layer_globalpool, &layer_relu, &layer_tanh,   &layer_sigmoid,   &layer_dropout, &layer_residual,
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 

@@ -197,6 +197,8 @@ const struct kernel *layer_kernel(const struct layer *l, const char *name, const
 
 extern const struct layer_type layer_dense;
 extern const struct layer_type layer_relu, layer_tanh, layer_sigmoid, layer_dropout;
+extern const struct layer_type layer_conv, layer_conv1d, layer_depthwise;
+extern const struct layer_type layer_pool, layer_avgpool, layer_globalpool;
 extern const struct layer_type layer_residual, layer_residual_end;
 
 #endif

@@ -102,9 +102,15 @@ static const struct twin_layer *find(const struct layer *l) {
       {"sigmoid", forward_sigmoid, NULL},       {"dropout", forward_dropout, NULL}, {"residual", forward_same, NULL},
       {"}", forward_sum, backward_sum},
   };
+  static const struct twin_layer *const families[] = {
+      &twin_conv, &twin_conv1d, &twin_depthwise, &twin_pool, &twin_avgpool, &twin_globalpool,
+  };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i].word, l->type->word) == 0)
       return &rows[i];
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    if (strcmp(families[i]->word, l->type->word) == 0)
+      return families[i];
   MUST(!"a layer without a twin");
   return NULL;
 }

@@ -32,6 +32,10 @@ struct twin_layer {
   void (*backward)(const struct twin_pass *p); /* NULL: d_in is slope · d_out */
 };
 
+/* The rows of families that have a file of their own. */
+extern const struct twin_layer twin_conv, twin_conv1d, twin_depthwise;
+extern const struct twin_layer twin_pool, twin_avgpool, twin_globalpool;
+
 /* n zeros, for free(). */
 double *twin_doubles(size_t n);
 

@@ -51,6 +51,119 @@ START_TEST(layers_are_linked) {
 }
 END_TEST
 
+static struct contract images_of(uint32_t height, uint32_t width, uint32_t channels) {
+  return (struct contract){.task = TASK_CLASSIFY,
+                           .loss = LOSS_CROSS_ENTROPY,
+                           .n_classes = 10,
+                           .height = height,
+                           .width = width,
+                           .channels = channels};
+}
+
+START_TEST(windows_have_extents) {
+  struct contract c = images_of(28, 27, 3);
+  struct arch *a;
+  char why[MAX_REASON_BYTES];
+  const char *const text = "conv 5x3x8 pad 2 stride 2, relu, pool 3 stride 2, depthwise 3x3 pad 1, relu, pool 2, "
+                           "avgpool 1, conv 1x1x10 as last, globalpool";
+  const struct extent expected[] = {{14, 15, 8}, {14, 15, 8}, {6, 7, 8},  {6, 7, 8}, {6, 7, 8},
+                                    {3, 3, 8},   {3, 3, 8},   {3, 3, 10}, {1, 1, 10}};
+  ck_assert_int_eq(arch_parse(text, &c, &a, why), ERR_OK);
+  ck_assert_str_eq(a->text, "conv 5x3x8 stride 2 pad 2, relu, pool 3 stride 2, depthwise 3x3 pad 1, relu, pool 2, "
+                            "avgpool 1, conv 1x1x10 as last, globalpool");
+  for (size_t i = 0; i < a->n_layers; i++) {
+    const struct extent out = a->layers[i].out;
+    ck_assert_msg(out.height == expected[i].height && out.width == expected[i].width &&
+                      out.channels == expected[i].channels,
+                  "layer %zu: %ux%ux%u", i, out.height, out.width, out.channels);
+    ck_assert_uint_eq(a->layers[i].n_out, out.height * out.width * out.channels);
+  }
+  ck_assert_uint_eq(a->n_parameters, 8 * 5 * 3 * 3 + 8 + 8 * 9 + 8 + 10 * 8 + 10);
+  ck_assert_double_eq(layer_flops(&a->layers[0]), 2.0 * 5 * 3 * 3 * 14 * 15 * 8);
+  ck_assert(a->layers[0].before_relu);
+  ck_assert(a->layers[3].before_relu);
+  ck_assert(!a->layers[7].before_relu);
+  arch_free(a);
+}
+END_TEST
+
+START_TEST(series_are_images_of_one_row) {
+  struct contract c = images_of(1, 128, 9);
+  struct arch *a;
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(arch_parse("conv1d 5x64 pad 2, pool 2, relu, conv 1x3x10 stride 3, dense classes", &c, &a, why),
+                   ERR_OK);
+  ck_assert_str_eq(a->text, "conv1d 5x64 pad 2, pool 2, relu, conv 1x3x10 stride 3, dense 10");
+  ck_assert_uint_eq(a->layers[0].out.width, 128);
+  ck_assert_uint_eq(a->layers[0].out.channels, 64);
+  ck_assert_uint_eq(a->layers[1].out.width, 64);
+  ck_assert_uint_eq(a->layers[3].out.width, 21);
+  ck_assert(a->layers[0].before_relu); /* through the pool */
+  ck_assert_str_eq(a->layers[0].name, "conv1");
+  ck_assert_str_eq(a->layers[3].name, "conv2");
+  arch_free(a);
+}
+END_TEST
+
+START_TEST(errors_of_windows) {
+  const struct {
+    const char *text;
+    enum err expected;
+    const char *why;
+  } cases[] = {
+      {"conv", ERR_SYNTAX, "column 5: conv takes height, width and channels of its kernel, as in 3x3x16"},
+      {"conv 5x5", ERR_RANGE, "column 6: conv takes height, width and channels of its kernel, as in 3x3x16, not '5x5'"},
+      {"conv 5x5x8x2", ERR_RANGE, "column 6: conv takes"},
+      {"conv 5x5x", ERR_RANGE, "column 6: conv takes"},
+      {"conv x5x5", ERR_RANGE, "column 6: conv takes"},
+      {"conv 0x5x5", ERR_RANGE, "column 6: conv takes"},
+      {"conv 5x5x0", ERR_RANGE, "column 6: conv takes"},
+      {"conv 1025x5x5", ERR_RANGE, "column 6: conv takes"},
+      {"conv 5x99999999999999999999x5", ERR_RANGE, "column 6: conv takes"},
+      {"conv 5X5x8", ERR_RANGE, "column 6: conv takes"},
+      {"conv 5x5x8 stride", ERR_SYNTAX, "column 18: stride takes a number of 1 to 1024"},
+      {"conv 5x5x8 stride 0", ERR_RANGE, "column 19: stride takes a number of 1 to 1024, not '0'"},
+      {"conv 5x5x8 stride pad 2", ERR_RANGE, "column 19: stride takes a number of 1 to 1024, not 'pad'"},
+      {"conv 5x5x8 pad -1", ERR_RANGE, "column 16: pad takes a number of 0 to 1023, not '-1'"},
+      {"conv 5x5x8 pad 1 pad 1", ERR_EXISTS, "column 18: 'pad' stands twice"},
+      {"conv 5x5x8 padding 1", ERR_SYNTAX, "column 12: 'padding' is not expected here"},
+      {"conv 5x5x8 as a pad 1", ERR_SYNTAX, "column 17: 'pad' is not expected here"},
+      {"conv 5x5x8 stride 1 pad 1 as a b", ERR_SYNTAX, "column 32: 'b' is not expected here"},
+      {"stride 2", ERR_SYNTAX, "column 1: unknown layer 'stride'"},
+      {"conv 29x5x8", ERR_RANGE,
+       "column 1: a window of 29x5 is larger than what comes in, 28x28x1, even with its padding; make it smaller"},
+      {"pool 2, pool 2, pool 2, pool 2, pool 2", ERR_RANGE,
+       "column 33: a window of 1x2 is larger than what comes in, 1x1x1"},
+      {"conv 5x5x8 pad 5", ERR_RANGE, "column 1: with pad 5 a window of 5x5 sees only padding; make the pad smaller"},
+      {"conv 1x1x8 pad 1", ERR_RANGE, "column 1: with pad 1 a window of 1x1 sees only padding"},
+      {"conv 1x1x134217728", ERR_LIMIT,
+       "column 1: 28x28x134217728 outputs a sample are more than 134217728; make it smaller"},
+      {"conv 1000x1000x134 pad 999", ERR_LIMIT, "column 1: 1027x1027x134 outputs a sample are more than"},
+      {"conv 1x1x100000, conv 28x28x2", ERR_LIMIT,
+       "column 18: with 78400000 inputs and 2 outputs here the model has more"},
+      {"conv1d 3x8", ERR_RANGE, "column 1: conv1d is for series, and what comes in is 28x28x1; use conv for images"},
+      {"conv1d 3x8x8", ERR_RANGE, "column 8: conv1d takes steps and channels of its kernel, as in 5x64, not '3x8x8'"},
+      {"depthwise 3", ERR_RANGE, "column 11: depthwise takes height and width of its kernel, as in 3x3, not '3'"},
+      {"depthwise 3x3 stride 2 pad 3", ERR_RANGE, "column 1: with pad 3 a window of 3x3 sees only padding"},
+      {"pool 2 pad 1", ERR_SYNTAX, "column 8: 'pad' is not expected here"},
+      {"pool 0", ERR_RANGE, "column 6: pool takes the side of its window, as in 2, not '0'"},
+      {"pool 2 as p", ERR_SYNTAX, "column 8: 'as' is not expected here"},
+      {"globalpool 2", ERR_SYNTAX, "column 12: '2' is not expected here"},
+      {"residual { conv 3x3x1 }, dense classes", ERR_RANGE, "column 23: the block makes 26x26x1 of 28x28x1"},
+      {"conv 3x3x8", ERR_RANGE, "the last layer has 5408 outputs, the contract needs 10: end with 'dense classes'"},
+  };
+  struct contract c = images_of(28, 28, 1);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct arch *a = NULL;
+    char why[MAX_REASON_BYTES] = "";
+    enum err e = arch_parse(cases[i].text, &c, &a, why);
+    ck_assert_msg(e == cases[i].expected && !strncmp(why, cases[i].why, strlen(cases[i].why)), "'%s': %s: %s",
+                  cases[i].text, err_name(e), why);
+    ck_assert_ptr_null(a);
+  }
+}
+END_TEST
+
 /* The two ends of a block know each other. */
 START_TEST(ends_of_blocks_are_partners) {
   struct contract c = toy_classes(20, 3);
@@ -187,7 +300,10 @@ END_TEST
 /* Any bytes give a model or a sentence. */
 START_TEST(noise_is_survived) {
   static const char alphabet[] = "dense relu,tanh as classes 0123.x\tresidual{}{}";
-  struct contract c = toy_classes(20, 3);
+  static const char *const parts[] = {"conv 3x3x2", " pad 1",       " stride 2",  ",",     "{",    "}",
+                                      "pool 2",     "dense 10",     "residual {", " as a", "relu", "conv1d 3x2",
+                                      "globalpool", "depthwise 1x2"};
+  struct contract c = toy_classes(20, 3), images = images_of(6, 5, 2);
   struct rng rng;
   rng_init(&rng, 7);
   for (int round = 0; round < 20000; round++) {
@@ -203,11 +319,20 @@ START_TEST(noise_is_survived) {
     if (arch_parse(text, &c, &a, why))
       ck_assert_uint_gt(strlen(why), 0);
     arch_free(a);
+    char words[256] = "";
+    for (size_t used = 0, left = rng_below(&rng, 14); left > 0; left--)
+      used += (size_t)snprintf(words + used, sizeof words - used, "%s",
+                               parts[rng_below(&rng, sizeof parts / sizeof *parts)]);
+    a = NULL;
+    if (arch_parse(words, &images, &a, why))
+      ck_assert_uint_gt(strlen(why), 0);
+    arch_free(a);
   }
 }
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("arch", canonical_text, layers_are_linked, ends_of_blocks_are_partners, regression,
-                   errors_say_where_and_what, lengths_are_bounded, noise_is_survived);
+  return SUITE_RUN("arch", canonical_text, layers_are_linked, windows_have_extents, series_are_images_of_one_row,
+                   errors_of_windows, ends_of_blocks_are_partners, regression, errors_say_where_and_what,
+                   lengths_are_bounded, noise_is_survived);
 }

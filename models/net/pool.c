@@ -1,0 +1,146 @@
+/* Pools, channel by channel: the largest value or the mean of each window; windows that would reach over the edge are left
+ * out. `globalpool` is the mean of the whole image. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/net/layer.h"
+#include "models/net/window.h"
+
+static enum err read_side(struct layer *l, const char *text, const struct contract *contract) {
+  (void)contract;
+  return layer_read_count(text, 1, MAX_KERNEL_SIDE, &l->window.width);
+}
+
+/* K rows and columns; of a series K steps. */
+static enum err pool_shape(struct layer *l, char why[MAX_REASON_BYTES]) {
+  l->window.height = l->in.height == 1 ? 1 : l->window.width;
+  if (l->window.stride == 0)
+    l->window.stride = l->window.width;
+  return window_shape(l, l->in.channels, why);
+}
+
+static enum err global_shape(struct layer *l, char why[MAX_REASON_BYTES]) {
+  l->window = (struct window){.height = l->in.height, .width = l->in.width, .stride = 1};
+  return window_shape(l, l->in.channels, why);
+}
+
+static int pool_text(const struct layer *l, char *out_text, size_t capacity) {
+  int n = snprintf(out_text, capacity, "%s %" PRIu32, l->type->word, l->window.width);
+  return window_text(l, n, l->window.width, out_text, capacity);
+}
+
+static double pool_flops(const struct layer *l) {
+  return (double)window_area(l) * l->n_out;
+}
+
+/* ---- places: windows of all samples, one after the other; the c-th value that comes out of place `at` is at·channels + c */
+
+static size_t n_places(const struct layer *l, const struct pass *p) {
+  return p->n * l->out.height * l->out.width;
+}
+
+/* Index of a place's first value in the input. */
+static size_t first_of(const struct layer *l, size_t at) {
+  const size_t x = at % l->out.width, y = at / l->out.width % l->out.height, i = at / l->out.width / l->out.height;
+  return i * l->n_in + (y * l->in.width + x) * l->window.stride * l->in.channels;
+}
+
+/* Where the k-th value of a window is, from its first. */
+static size_t value_at(const struct layer *l, size_t k) {
+  return (k / l->window.width * l->in.width + k % l->window.width) * l->in.channels;
+}
+
+/* ---- largest: keeps which value of the window it was, the first of equal ones; NaN wins */
+
+static size_t largest_of(const struct layer *l, const float *first) {
+  size_t best = 0;
+  for (size_t k = 1; k < window_area(l); k++) {
+    float value = first[value_at(l, k)], held = first[value_at(l, best)];
+    if (value > held || (isnan(value) && !isnan(held)))
+      best = k;
+  }
+  return best;
+}
+
+static void largest_forward(const struct layer *l, const struct pass *p) {
+  const size_t channels = l->out.channels;
+  for (size_t at = 0; at < n_places(l, p); at++) {
+    const float *first = p->in + first_of(l, at);
+    for (size_t c = 0; c < channels; c++) {
+      size_t best = largest_of(l, first + c);
+      p->out[at * channels + c] = first[value_at(l, best) + c];
+      p->kept[at * channels + c] = (float)best;
+    }
+  }
+}
+
+static void largest_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
+  const size_t channels = l->out.channels;
+  memset(d->d_in, 0, p->n * l->n_in * sizeof *d->d_in);
+  for (size_t at = 0; at < n_places(l, p); at++)
+    for (size_t c = 0; c < channels; c++)
+      d->d_in[first_of(l, at) + value_at(l, (size_t)p->kept[at * channels + c]) + c] += d->d_out[at * channels + c];
+}
+
+/* ---- mean */
+
+static void mean_forward(const struct layer *l, const struct pass *p) {
+  const size_t channels = l->out.channels;
+  const float share = 1 / (float)window_area(l);
+  memset(p->out, 0, p->n * l->n_out * sizeof *p->out);
+  for (size_t at = 0; at < n_places(l, p); at++) {
+    float *out = p->out + at * channels;
+    for (size_t k = 0; k < window_area(l); k++)
+      for (size_t c = 0; c < channels; c++)
+        out[c] += p->in[first_of(l, at) + value_at(l, k) + c];
+    for (size_t c = 0; c < channels; c++)
+      out[c] *= share;
+  }
+}
+
+static void mean_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
+  const size_t channels = l->out.channels;
+  const float share = 1 / (float)window_area(l);
+  memset(d->d_in, 0, p->n * l->n_in * sizeof *d->d_in);
+  for (size_t at = 0; at < n_places(l, p); at++)
+    for (size_t k = 0; k < window_area(l); k++)
+      for (size_t c = 0; c < channels; c++)
+        d->d_in[first_of(l, at) + value_at(l, k) + c] += share * d->d_out[at * channels + c];
+}
+
+/* ---- kernels and rows */
+
+static const struct kernel largest_kernels[] = {
+    {.name = "plain", .kept = layer_kept_values, .forward = largest_forward, .backward = largest_backward},
+};
+
+static const struct kernel mean_kernels[] = {
+    {.name = "plain", .forward = mean_forward, .backward = mean_backward},
+};
+
+#define SIDE "the side of its window, as in 2"
+#define KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)
+
+const struct layer_type layer_pool = {.word = "pool",
+                                      .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
+                                      .transparent = true,
+                                      .shape = pool_shape,
+                                      .text = pool_text,
+                                      .flops = pool_flops,
+                                      KERNELS(largest_kernels)};
+const struct layer_type layer_avgpool = {
+    .word = "avgpool",
+    .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
+    .transparent = true,
+    .shape = pool_shape,
+    .text = pool_text,
+    .flops = pool_flops,
+    KERNELS(mean_kernels)};
+const struct layer_type layer_globalpool = {.word = "globalpool",
+                                            .transparent = true,
+                                            .shape = global_shape,
+                                            .text = layer_text_word,
+                                            .flops = pool_flops,
+                                            KERNELS(mean_kernels)};
