@@ -10,7 +10,7 @@
 #include "models/net/sgd.h"
 
 /* Above this many floats of workspace the architecture is not meant for this machine. */
-enum { MAX_WORKSPACE = 1 << 28, LINE_FLOATS = 16 };
+enum { MAX_WORKSPACE = 1 << 28, LINE_FLOATS = 16, PIECE_FLOATS = 4096 };
 
 /* A layer's part of the net. */
 struct place {
@@ -20,21 +20,33 @@ struct place {
   size_t offset;    /* of its parameters in the training layout */
   size_t n_weights; /* trained, as the kernel lays them out */
   float *out;       /* [max_batch][n_out] */
-  float *kept;      /* [max_batch][kernel's] */
+  float *kept;      /* [max_batch][n_kept] */
+  size_t n_kept;
+};
+
+/* What works on a part of the batch: consecutive samples, a block of them at a time. */
+struct lane {
+  float *delta[2]; /* [at_once][widest] ∂L/∂out of a layer and of the one before it */
+  float *scratch;
+  float *g; /* [n_floats] its sum of ∂L/∂w; NULL for the first lane, whose sum is the caller's */
+  struct rng rng;
 };
 
 struct net {
   const struct arch *arch;
   size_t max_batch;
-  size_t first_trained; /* the layer at which going backwards ends */
+  size_t first_trained; /* the layer at which going backwards ends … */
+  bool to_inputs;       /* … with ∂L/∂input, too */
   size_t n_floats;      /* of the training layout */
   size_t n;             /* samples of the batch in work */
   struct net_range *ranges;
   size_t n_ranges;
-  float *workspace; /* all below lies in it; net_load and net_store use it as room for one layer */
-  float *input;     /* [max_batch][n_inputs] */
-  float *delta[2];  /* [max_batch][widest] ∂L/∂out of a layer and of the one before it */
-  float *scratch;
+  struct team *team;
+  size_t n_threads, n_lanes, block; /* block 0: all of a lane's samples at once */
+  struct lane *lanes;               /* [n_lanes] */
+  float *lane_g;                    /* [n_lanes − 1][n_floats]; NULL: one lane */
+  float *workspace;                 /* all below lies in it; net_load and net_store use it as room for one layer */
+  float *input;                     /* [max_batch][n_inputs] */
   struct place places[];
 };
 
@@ -42,6 +54,31 @@ struct net {
 
 static size_t whole_lines(size_t n) {
   return (n + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+}
+
+static size_t at_most(size_t n, size_t most) {
+  return n < most ? n : most;
+}
+
+/* Samples of a lane of a batch of n; the last lanes may have fewer, or none. */
+static size_t lane_samples(const struct net *net, size_t n) {
+  return (n + net->n_lanes - 1) / net->n_lanes;
+}
+
+/* Samples that go through the layers together. */
+static size_t at_once(const struct net *net, size_t n) {
+  size_t of_lane = lane_samples(net, n);
+  return net->block > 0 ? at_most(net->block, of_lane) : of_lane;
+}
+
+/* How a batch is split. Statistics are those of a whole batch, so a net with some has one lane and no blocks. */
+static void split(struct net *net, const struct net_config *config) {
+  const struct selection *s = config->selection;
+  bool whole = s == NULL || net->arch->n_trained < net->arch->n_parameters;
+  net->team = config->team;
+  net->block = whole ? 0 : s->block;
+  net->n_lanes = whole || s->lanes == 0 ? 1 : at_most(at_most(s->lanes, MAX_LANES), config->max_batch);
+  net->n_threads = whole || s->threads == 0 ? 1 : at_most(s->threads, net->n_lanes);
 }
 
 /* Which kernel each layer takes, and where its parameters are. */
@@ -61,7 +98,8 @@ static void choose(struct net *net, const struct net_config *config) {
     place->offset = own ? whole_lines(net->n_floats) : net->n_floats;
     net->n_floats = place->offset + place->n_weights + l->n_statistics;
   }
-  while (a->layers[net->first_trained].n_trained == 0)
+  net->to_inputs = config->to_inputs;
+  while (!net->to_inputs && a->layers[net->first_trained].n_trained == 0)
     net->first_trained++;
 }
 
@@ -96,10 +134,13 @@ static void lay_out_layer(struct net *net, size_t i, struct room *r) {
     place->out = out_of(net, i);
   else
     place->out = take(r, net->max_batch, l->n_out);
-  if (ends_block(net->arch, i))
-    place->kept = net->places[l->partner].kept;
-  else
-    place->kept = place->kernel->kept ? take(r, net->max_batch, place->kernel->kept(l)) : NULL;
+  bool shares = ends_block(net->arch, i);
+  place->n_kept = shares ? net->places[l->partner].n_kept : place->kernel->kept ? place->kernel->kept(l) : 0;
+  place->kept = shares ? net->places[l->partner].kept : take(r, net->max_batch, place->n_kept);
+}
+
+static bool wants_d_in(const struct net *net, size_t i) {
+  return net->to_inputs || i > net->first_trained;
 }
 
 static void lay_out(struct net *net, struct room *r) {
@@ -110,15 +151,17 @@ static void lay_out(struct net *net, struct room *r) {
     const struct layer *l = &a->layers[i];
     const struct kernel *k = net->places[i].kernel;
     lay_out_layer(net, i, r);
-    size_t n_scratch = k->scratch ? k->scratch(l, net->max_batch) : 0;
+    size_t n_scratch = k->scratch ? k->scratch(l, at_once(net, net->max_batch)) : 0;
     size_t n_layer = k->weights ? net->places[i].n_weights : 0;
     scratch = n_scratch > scratch ? n_scratch : scratch;
     layer = n_layer > layer ? n_layer : layer;
-    widest = i > net->first_trained && l->n_in > widest ? l->n_in : widest;
+    widest = wants_d_in(net, i) && l->n_in > widest ? l->n_in : widest;
   }
-  net->delta[0] = take(r, net->max_batch, widest);
-  net->delta[1] = take(r, net->max_batch, widest);
-  net->scratch = take(r, 1, scratch);
+  for (size_t k = 0; k < net->n_lanes; k++) {
+    net->lanes[k].delta[0] = take(r, at_once(net, net->max_batch), widest);
+    net->lanes[k].delta[1] = take(r, at_once(net, net->max_batch), widest);
+    net->lanes[k].scratch = take(r, 1, scratch);
+  }
   r->used = layer > r->used ? layer : r->used; /* MAX_PARAMETERS and padding at most */
 }
 
@@ -148,6 +191,12 @@ static enum err net_plan(const struct arch *arch, const struct net_config *confi
     return ERR_NO_MEMORY;
   net->arch = arch;
   net->max_batch = config->max_batch;
+  split(net, config);
+  net->lanes = calloc(net->n_lanes, sizeof *net->lanes);
+  if (!net->lanes) {
+    net_free(net);
+    return ERR_NO_MEMORY;
+  }
   choose(net, config);
   lay_out(net, &counting);
   if (counting.overflow) {
@@ -166,6 +215,21 @@ enum err net_workspace(const struct arch *arch, const struct net_config *config,
   return e;
 }
 
+/* Not in the workspace, which net_load writes to: what pads the layouts stays 0. */
+static enum err open_lanes(struct net *net) {
+  size_t row = whole_lines(net->n_floats), total;
+  if (net->n_lanes == 1)
+    return ERR_OK;
+  if (!size_mul(net->n_lanes - 1, row, &total) || total > MAX_WORKSPACE)
+    return ERR_LIMIT;
+  net->lane_g = floats_new(total);
+  if (!net->lane_g)
+    return ERR_NO_MEMORY;
+  for (size_t k = 1; k < net->n_lanes; k++)
+    net->lanes[k].g = net->lane_g + (k - 1) * row;
+  return ERR_OK;
+}
+
 enum err net_open(const struct arch *arch, const struct net_config *config, struct net **out_net) {
   struct net *net = NULL;
   size_t n_floats;
@@ -175,9 +239,10 @@ enum err net_open(const struct arch *arch, const struct net_config *config, stru
     return e;
   net->workspace = floats_new(n_floats);
   net->ranges = calloc(arch->n_layers, sizeof *net->ranges);
-  if (!net->workspace || !net->ranges) {
+  e = net->workspace && net->ranges ? open_lanes(net) : ERR_NO_MEMORY;
+  if (e) {
     net_free(net);
-    return ERR_NO_MEMORY;
+    return e;
   }
   struct room room = {.base = net->workspace};
   lay_out(net, &room);
@@ -191,10 +256,16 @@ void net_free(struct net *net) {
     return;
   free(net->workspace);
   free(net->ranges);
+  free(net->lanes);
+  free(net->lane_g);
   free(net);
 }
 
 /* ---- weights */
+
+const char *net_blas(void) {
+  return openblas_get_corename();
+}
 
 void net_init_weights(const struct arch *arch, const struct digest *seed, float *out_w) {
   struct rng rng;
@@ -260,79 +331,189 @@ float *net_input(struct net *net) {
   return net->input;
 }
 
-static struct pass pass_of(struct net *net, const float *w, size_t i) {
+/* What the lanes do with a batch, each with its part of it. */
+struct work {
+  struct net *net;
+  const float *w;
+  float *training; /* w, in a pass that moves statistics on or steps; else NULL */
+  const float *d_z;
+  const struct descent *descent;
+  float *g;
+};
+
+/* Consecutive samples that go through the layers together. */
+struct block {
+  struct lane *lane;
+  size_t first, n;
+  bool is_first, is_last; /* of its lane */
+};
+
+static size_t lanes_used(const struct net *net) {
+  size_t of_lane = lane_samples(net, net->n);
+  return (net->n + of_lane - 1) / of_lane;
+}
+
+static void for_blocks(const struct work *work, size_t k, void (*run)(const struct work *work, const struct block *b)) {
+  struct net *net = work->net;
+  size_t of_lane = lane_samples(net, net->n), at = k * of_lane, end = at_most(at + of_lane, net->n);
+  size_t step = at_once(net, net->n);
+  for (size_t first = at; at < end; at += step)
+    run(work, &(struct block){.lane = &net->lanes[k],
+                              .first = at,
+                              .n = at_most(step, end - at),
+                              .is_first = at == first,
+                              .is_last = at + step >= end});
+}
+
+/* Thread t of the team does lanes t, t + threads … */
+static void for_lanes(const struct work *work, size_t t, void (*run)(const struct work *work, const struct block *b)) {
+  for (size_t k = t; k < lanes_used(work->net); k += work->net->n_threads)
+    for_blocks(work, k, run);
+}
+
+static float *rows(float *array, size_t first, size_t floats) {
+  return array ? array + first * floats : NULL;
+}
+
+static struct pass pass_of(const struct work *work, const struct block *b, size_t i) {
+  struct net *net = work->net;
   const struct arch *a = net->arch;
+  const struct layer *l = &a->layers[i];
   const struct place *place = &net->places[i];
-  return (struct pass){.n = net->n,
-                       .w = w + place->offset,
-                       .in = out_of(net, i),
-                       .before = ends_block(a, i) ? out_of(net, a->layers[i].partner) : NULL,
-                       .out = place->out,
-                       .kept = place->kept,
-                       .scratch = net->scratch,
+  return (struct pass){.n = b->n,
+                       .w = work->w + place->offset,
+                       .in = rows(out_of(net, i), b->first, l->n_in),
+                       .before = ends_block(a, i) ? rows(out_of(net, l->partner), b->first, l->n_out) : NULL,
+                       .out = rows(place->out, b->first, l->n_out),
+                       .kept = rows(place->kept, b->first, place->n_kept),
+                       .scratch = b->lane->scratch,
                        .relu = place->relu};
 }
 
-/* `training` is w when its statistics are to move on. */
-static const float *forward(struct net *net, const float *w, size_t n, float *training, struct rng *dropout) {
-  MUST(n >= 1 && n <= net->max_batch);
-  const struct arch *a = net->arch;
-  net->n = n;
-  for (size_t i = 0; i < a->n_layers; i++) {
+static void forward_block(const struct work *work, const struct block *b, struct rng *dropout) {
+  struct net *net = work->net;
+  for (size_t i = 0; i < net->arch->n_layers; i++) {
     const struct place *place = &net->places[i];
-    struct pass pass = pass_of(net, w, i);
+    struct pass pass = pass_of(work, b, i);
     pass.rng = dropout;
-    pass.statistics = training ? training + place->offset + place->n_weights : NULL;
+    pass.statistics = work->training ? work->training + place->offset + place->n_weights : NULL;
     if (!place->skipped && place->kernel->forward)
-      place->kernel->forward(&a->layers[i], &pass);
+      place->kernel->forward(&net->arch->layers[i], &pass);
   }
-  return net->places[a->n_layers - 1].out;
+}
+
+static void judge_block(const struct work *work, const struct block *b) {
+  forward_block(work, b, NULL);
+}
+
+static void train_block(const struct work *work, const struct block *b) {
+  forward_block(work, b, &b->lane->rng);
+}
+
+static void judge_lanes(void *context, size_t t) {
+  for_lanes(context, t, judge_block);
+}
+
+static void train_lanes(void *context, size_t t) {
+  for_lanes(context, t, train_block);
+}
+
+static const float *outputs(const struct net *net) {
+  return net->places[net->arch->n_layers - 1].out;
 }
 
 const float *net_forward(struct net *net, const float *w, size_t n) {
-  return forward(net, w, n, NULL, NULL);
+  MUST(n >= 1 && n <= net->max_batch);
+  struct work work = {.net = net, .w = w};
+  net->n = n;
+  team_run(net->team, net->n_threads, judge_lanes, &work);
+  return outputs(net);
 }
 
+/* One lane draws from the caller's generator itself, several from their own, which the caller's seeds. */
 const float *net_forward_training(struct net *net, float *w, size_t n, struct rng *dropout) {
-  return forward(net, w, n, w, dropout);
+  MUST(n >= 1 && n <= net->max_batch);
+  struct work work = {.net = net, .w = w, .training = w};
+  net->n = n;
+  if (net->n_lanes == 1 && dropout)
+    net->lanes[0].rng = *dropout;
+  for (size_t k = 0; net->n_lanes > 1 && dropout && k < net->n_lanes; k++)
+    rng_init(&net->lanes[k].rng, rng_u64(dropout));
+  team_run(net->team, net->n_threads, dropout ? train_lanes : judge_lanes, &work);
+  if (net->n_lanes == 1 && dropout)
+    *dropout = net->lanes[0].rng;
+  return outputs(net);
 }
 
-/* One layer, with a step when `stepped`, its weights, is not NULL. */
-static void backward_layer(struct net *net, size_t i, const struct pass *pass, struct gradient *gradient,
-                           const struct descent *descent, float *stepped) {
+/* One layer; with a step where this is the last that is added to its gradient. */
+static void backward_layer(const struct work *work, const struct block *b, size_t i, struct gradient *gradient) {
+  const struct net *net = work->net;
   const struct place *place = &net->places[i];
-  bool folds = stepped && place->kernel->folds;
-  gradient->momentum = (float)descent->momentum;
+  const struct descent *descent = work->descent;
+  float beta = b->lane->g ? 0 : (float)descent->momentum; /* g ← βg + … of the first block, then g ← g + … */
+  bool steps = work->training && net->n_lanes == 1 && b->is_last, folds = steps && place->kernel->folds;
+  struct pass pass = pass_of(work, b, i);
+  gradient->momentum = b->is_first ? beta : 1;
   gradient->rate = (float)descent->rate;
   gradient->decay = (float)descent->decay;
-  gradient->w = folds ? stepped : NULL;
-  place->kernel->backward(&net->arch->layers[i], pass, gradient);
-  if (stepped && !folds && place->n_weights > 0)
-    sgd_step(stepped, gradient->g, place->n_weights, descent->rate, descent->decay);
+  gradient->w = folds ? work->training + place->offset : NULL;
+  place->kernel->backward(&net->arch->layers[i], &pass, gradient);
+  if (steps && !folds && place->n_weights > 0)
+    sgd_step(work->training + place->offset, gradient->g, place->n_weights, descent->rate, descent->decay);
 }
 
-/* `training` is w when each layer is to be stepped. */
-static void backward(struct net *net, const float *w, float *training, const float *d_z, const struct descent *descent,
-                     float *g) {
-  const float *d_out = d_z;
+static void backward_block(const struct work *work, const struct block *b) {
+  struct net *net = work->net;
+  float *g = b->lane->g ? b->lane->g : work->g;
+  const float *d_out = work->d_z + b->first * net->arch->n_outputs;
   size_t turn = 0;
   for (size_t i = net->arch->n_layers; i-- > net->first_trained;) {
-    const struct place *place = &net->places[i];
-    if (place->skipped)
+    if (net->places[i].skipped)
       continue;
-    struct pass pass = pass_of(net, w, i);
-    struct gradient gradient = {.d_out = d_out, .g = g + place->offset};
-    gradient.d_in = i > net->first_trained ? net->delta[turn] : NULL;
+    struct gradient gradient = {.d_out = d_out, .g = g + net->places[i].offset};
+    gradient.d_in = wants_d_in(net, i) ? b->lane->delta[turn] : NULL;
     turn = !turn;
-    backward_layer(net, i, &pass, &gradient, descent, training ? training + place->offset : NULL);
+    backward_layer(work, b, i, &gradient);
     d_out = gradient.d_in;
   }
 }
 
+static void backward_lanes(void *context, size_t t) {
+  for_lanes(context, t, backward_block);
+}
+
+/* A piece of g ← g + Σ lanes' g, in the order of the lanes, and of the step. Pieces are as long whatever the threads, for
+ * the ends of an array may be computed in another way than its middle. */
+static void sum_piece(const struct work *work, size_t first) {
+  const struct net *net = work->net;
+  size_t n = at_most(PIECE_FLOATS, net->n_floats - first);
+  float *to = work->g + first;
+  for (size_t k = 1; k < lanes_used(net); k++) {
+    const float *from = net->lanes[k].g + first;
+    for (size_t i = 0; i < n; i++)
+      to[i] += from[i];
+  }
+  if (work->training)
+    sgd_step(work->training + first, to, n, work->descent->rate, work->descent->decay);
+}
+
+static void sum_lanes(void *context, size_t t) {
+  const struct work *work = context;
+  for (size_t at = t * PIECE_FLOATS; at < work->net->n_floats; at += work->net->n_threads * PIECE_FLOATS)
+    sum_piece(work, at);
+}
+
+static void backward(struct work *work) {
+  struct net *net = work->net;
+  team_run(net->team, net->n_threads, backward_lanes, work);
+  if (net->n_lanes > 1)
+    team_run(net->team, net->n_threads, sum_lanes, work);
+}
+
 void net_backward(struct net *net, const float *w, const float *d_z, double momentum, float *g) {
-  backward(net, w, NULL, d_z, &(struct descent){.momentum = momentum}, g);
+  backward(&(struct work){.net = net, .w = w, .d_z = d_z, .descent = &(struct descent){.momentum = momentum}, .g = g});
 }
 
 void net_descend(struct net *net, float *w, const float *d_z, const struct descent *descent, float *m) {
-  backward(net, w, w, d_z, descent, m);
+  backward(&(struct work){.net = net, .w = w, .training = w, .d_z = d_z, .descent = descent, .g = m});
 }

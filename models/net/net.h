@@ -5,10 +5,16 @@
  * where that pads, and its statistics behind them. net_load makes it of an array in the order of the model, in place, and
  * net_store goes back; both only move values. Optimisers work on such arrays value by value, so they need not know.
  *
- * Memory: all of it from net_open, none later. One thread at a time; matrix products are OpenBLAS's on one thread. */
+ * A batch is split as the selection says (models/kernels/selection.h): in lanes, each with a sum of ∂L/∂w of its own, which
+ * are then added in the order of the lanes; so bits depend on lanes, block and kernels, and not on the threads of the team.
+ * A net with statistics is never split.
+ *
+ * Memory: all of it from net_open, none later: the workspace, and net_floats for each lane but the first. One caller at a
+ * time; OpenBLAS computes on the thread that calls it. */
 #ifndef MODELS_NET_NET_H
 #define MODELS_NET_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/digest.h"
@@ -16,16 +22,23 @@
 #include "base/rng.h"
 #include "models/kernels/cpu.h"
 #include "models/kernels/selection.h"
+#include "models/kernels/team.h"
 #include "models/net/arch.h"
 
 struct net;
 
 struct net_config {
-  size_t max_batch;                  /* samples that the workspace holds, 1 … MAX_BATCH */
-  size_t batch;                      /* those of a training step, which the selection is asked for */
-  struct cpu cpu;                    /* what kernels may use */
-  const struct selection *selection; /* read in net_open only; NULL, or no entry: layer_kernel's choice */
+  size_t max_batch; /* samples that the workspace holds, 1 … MAX_BATCH */
+  size_t batch;     /* those of a training step, which the selection is asked for */
+  struct cpu cpu;   /* what kernels may use */
+  const struct selection
+      *selection;    /* read in net_open only; NULL: one lane; NULL, or no entry: layer_kernel's choice */
+  struct team *team; /* borrowed for the net's life; NULL: the caller's thread does all */
+  bool to_inputs;    /* going backwards does not end at the first layer that learns */
 };
+
+/* The kernels that OpenBLAS has chosen for this CPU, "HASWELL". */
+const char *net_blas(void);
 
 /* Floats of the workspace that net_open would take. ERR_LIMIT: above 2^28. */
 MUST_USE enum err net_workspace(const struct arch *arch, const struct net_config *config, size_t *out_floats);

@@ -106,7 +106,85 @@ START_TEST(absurd_workspace_is_refused) {
 }
 END_TEST
 
+/* A team that works backwards: what it changes depends on the order of the parts. */
+static void run_backwards(struct team *team, size_t n, void (*part)(void *context, size_t i), void *context) {
+  (void)team;
+  while (n-- > 0)
+    part(context, n);
+}
+
+/* Weights [P] after three steps with momentum over batches of n, split in that way. */
+static float *steps_with(const char *line, const struct selection *split, struct team *team, size_t n) {
+  struct contract c = toy_classes(INPUTS, 3);
+  struct schema *s = toy_schema(line, &c);
+  struct net *net;
+  struct rng rng, dropout;
+  const struct net_config config = {.max_batch = BATCH, .batch = BATCH, .selection = split, .team = team};
+  ck_assert_int_eq(net_open(schema_arch(s), &config, &net), ERR_OK);
+  float *w = calloc(net_floats(net), sizeof *w), *m = calloc(net_floats(net), sizeof *m), d_z[BATCH * 3];
+  rng_init(&rng, 5);
+  rng_init(&dropout, 6);
+  net_init_weights(schema_arch(s), &seed, w);
+  net_load(net, w);
+  for (size_t step = 0; step < 3; step++) {
+    for (size_t i = 0; i < n * INPUTS; i++)
+      net_input(net)[i] = (float)toy_normal(&rng);
+    const float *z = net_forward_training(net, w, n, &dropout);
+    for (size_t i = 0; i < n * 3; i++)
+      d_z[i] = z[i] / (float)n;
+    net_descend(net, w, d_z, &(struct descent){0.9, 0.1, 0.01}, m);
+  }
+  net_store(net, w);
+  net_free(net);
+  free(m);
+  schema_free(s);
+  return w;
+}
+
+static const struct selection ways_to_split[] = {
+    {.lanes = 1, .block = 4},
+    {.lanes = 2},
+    {.lanes = 4, .threads = 2},
+    {.lanes = 4, .threads = 3, .block = 1},
+    {.lanes = MAX_LANES, .threads = MAX_LANES},
+};
+enum { N_WAYS = sizeof ways_to_split / sizeof *ways_to_split };
+
+START_TEST(a_split_batch_gives_the_same) {
+  const char *line = "dense 17, relu, dense 8, tanh, dense classes";
+  const size_t n_values = 13 * 17 + 17 + 17 * 8 + 8 + 8 * 3 + 3;
+  for (size_t n = 1; n <= BATCH; n++) {
+    float *whole = steps_with(line, NULL, NULL, n);
+    for (size_t i = 0; i < N_WAYS; i++) {
+      float *parts = steps_with(line, &ways_to_split[i], NULL, n);
+      for (size_t k = 0; k < n_values; k++)
+        ck_assert_msg(fabsf(parts[k] - whole[k]) < 1e-5f, "way %zu, batch %zu, weight %zu", i, n, k);
+      free(parts);
+    }
+    free(whole);
+  }
+}
+END_TEST
+
+START_TEST(bits_do_not_depend_on_threads) {
+  struct team backwards = {run_backwards};
+  const char *line = "dense 500, relu, dropout 0.5, dense classes";
+  const size_t n_bytes = (13 * 500 + 500 + 500 * 3 + 3) * sizeof(float);
+  for (size_t i = 0; i < N_WAYS; i++) {
+    struct selection more = ways_to_split[i];
+    float *a = steps_with(line, &ways_to_split[i], NULL, BATCH), *b = steps_with(line, &more, &backwards, BATCH);
+    ck_assert_mem_eq(a, b, n_bytes);
+    free(b);
+    more.threads = more.lanes;
+    b = steps_with(line, &more, &backwards, BATCH);
+    ck_assert_mem_eq(a, b, n_bytes);
+    free(a);
+    free(b);
+  }
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("net", first_weights, rows_are_independent, dropout_keeps_the_mean, nan_is_not_hidden_by_relu,
-                   absurd_workspace_is_refused);
+                   absurd_workspace_is_refused, a_split_batch_gives_the_same, bits_do_not_depend_on_threads);
 }
