@@ -480,7 +480,7 @@ static enum err check_memory(struct loader *l) {
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return no_memory(l->why); /* check_model has made the same one */
-  size_t full = codec_bound(CODEC_F32, schema_parameters(schema)), mib = (full + (1 << 20) - 1) >> 20;
+  size_t full = codec_full_bytes(schema_parameters(schema)), mib = (full + (1 << 20) - 1) >> 20;
   schema_free(schema);
   if (l->c->n_peers && mib > l->c->payload_max_mib)
     return FAIL(l, GROUP_SITE, "payload_max_mib", ERR_RANGE,

@@ -45,7 +45,7 @@ static const char *const loss_words[] = {"cross-entropy", "mean-squared-error", 
 static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 static const char *const activate_words[] = {"compare", NULL};
-static const char *const codec_words[] = {"f32", "f16", NULL};
+static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
 
 #define SITE(field) IN_SITE, offsetof(struct config, field)
 #define PEER(field) IN_PEER, offsetof(struct peer_config, field)
@@ -204,15 +204,17 @@ const struct option option_table[] = {
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,
      "not worse means: the mean of three rounds' headlines on this site's validation split"},
-    {"codec", JOB(codec), &type_word, "f32", ONE_OF(codec_words), ANNOUNCED,
-     "encoding of updates; f16 halves the bytes"},
+    {"codec", CONTRACT(codec), &type_codec, "f32", ONE_OF(codec_words), MUST_AGREE,
+     "encoding of updates: f16 halves the bytes, q8 takes a quarter and q4 an eighth by rounding at random, topk 0.01 "
+     "sends "
+     "the largest hundredth of the differences; f32 and f16 may mix"},
     {"count", JOB(count), &type_u64, "", BOUNDS(1, 1000000000), ANNOUNCED,
      "number of the last round; without it, for ever"},
 };
 
 const size_t n_options = sizeof option_table / sizeof *option_table;
 _Static_assert(sizeof option_table / sizeof *option_table <= MAX_OPTIONS, "raise MAX_OPTIONS");
-_Static_assert(sizeof(enum task) == sizeof(unsigned) && sizeof(enum codec) == sizeof(unsigned), "see read_word");
+_Static_assert(sizeof(enum task) == sizeof(unsigned), "see read_word");
 
 /* ---- reading by the table ----------------------------------------------------------------------------------------- */
 

@@ -339,6 +339,35 @@ static void write_split_rule(const struct option *o, const void *base, FILE *out
   }
 }
 
+/* "topk 0.01", "q8" */
+static enum err read_codec(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES], word[MAX_NAME_BYTES];
+  size_t n_word = strcspn(value->text, " "), index;
+  const char *amount = value->text + n_word + strspn(value->text + n_word, " ");
+  snprintf(word, sizeof word, "%.*s", (int)(n_word < sizeof word ? n_word : sizeof word - 1), value->text);
+  enum err e = scalar_word(word, o->words, &index, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  if ((index == CODEC_TOPK) != (amount[0] != '\0'))
+    return option_fail(r, o, ERR_SYNTAX, NULL,
+                       index == CODEC_TOPK ? "%s needs a fraction; write as in topk 0.01" : "%s takes no number", word);
+  double fraction = 0;
+  if (index == CODEC_TOPK &&
+      (e = scalar_number(amount, CODEC_MIN_FRACTION, CODEC_MAX_FRACTION, &fraction, why)) != ERR_OK)
+    return option_fail(r, o, e, NULL, "%s", why);
+  ((struct contract *)base)->codec = (struct codec){(enum codec_kind)index, fraction};
+  return ERR_OK;
+}
+
+static void write_codec(const struct option *o, const void *base, FILE *out) {
+  struct codec codec = ((const struct contract *)base)->codec;
+  fputs(o->words[codec.kind], out);
+  if (codec.kind == CODEC_TOPK) {
+    fputc(' ', out);
+    write_number(codec.fraction, out);
+  }
+}
+
 /* ---- lists and maps ----------------------------------------------------------------------------------------------- */
 
 static size_t count_children(const struct tree *parent) {
@@ -641,6 +670,7 @@ const struct option_type type_key = {"a public key", false, read_key, write_key}
 const struct option_type type_shape = {"a shape", false, read_shape, write_shape};
 const struct option_type type_range = {"a range", false, read_range, write_range};
 const struct option_type type_split_rule = {"a split", false, read_split_rule, write_split_rule};
+const struct option_type type_codec = {"an encoding", false, read_codec, write_codec};
 const struct option_type type_maps = {"a list of maps", true, read_maps, write_nothing};
 const struct option_type type_listen = {"a list of addresses", true, read_listen, write_listen};
 const struct option_type type_classes = {"a list of names", true, read_classes, write_classes};

@@ -6,8 +6,11 @@
 #include "crypto/digest.h"
 
 struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema) {
-  struct learner_config config = {
-      .schema = schema, .train = s->job.train, .codec = s->job.codec, .train_seed = s->train_seed, .part = s->part};
+  struct learner_config config = {.schema = schema,
+                                  .train = s->job.train,
+                                  .codec = s->job.contract->codec,
+                                  .train_seed = s->train_seed,
+                                  .part = s->part};
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   return config;
 }

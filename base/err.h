@@ -70,7 +70,7 @@
   X(EQUIVOCATION, "equivocation", "two payloads were published under one sequence number")                             \
   X(FALSE_HISTORY, "false-history", "it claims updates of ours that we did not sign")                                  \
   X(LENGTH, "length", "the declared length does not fit the schema and encoding")                                      \
-  X(ENCODING, "encoding", "the encoding is not one of this job")                                                       \
+  X(ENCODING, "encoding", "the encoding is unknown or the payload breaks its form")                                    \
   X(ROOT, "root", "the payload does not match its Merkle root")                                                        \
   X(CHAIN, "chain", "a link of the chain of differences is missing")                                                   \
   X(NON_FINITE, "non-finite", "a value is not finite")                                                                 \

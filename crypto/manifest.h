@@ -36,10 +36,13 @@ enum manifest_kind {
   N_MANIFEST_KINDS,
 };
 
-/* How the payload's floats are encoded, dense and little-endian. Further encodings are appended. */
+/* How the payload's floats are encoded (models/merging/codec.h). Further encodings are appended. */
 enum encoding {
   ENCODING_F32,
   ENCODING_F16,
+  ENCODING_Q8,
+  ENCODING_Q4,
+  ENCODING_TOPK,
   N_ENCODINGS,
 };
 

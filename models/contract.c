@@ -355,6 +355,17 @@ static void write_kept_apart(struct writer *w, const struct contract *c) {
   text_line(w, "holdout by: %s", c->holdout_by[0] == '\0' ? "sample" : quoted(c->holdout_by, name));
 }
 
+static void write_codec(struct writer *w, struct codec c) {
+  char number[NUMBER_TEXT_BYTES];
+  if (c.kind == CODEC_F32 || c.kind == CODEC_F16)
+    return;
+  text_line(w, "codec: %s", codec_name(c.kind));
+  if (c.kind == CODEC_TOPK) {
+    number_write(c.fraction, number);
+    text_line(w, "codec fraction: %s", number);
+  }
+}
+
 enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes) {
   struct writer w;
   writer_init(&w, out_text, capacity < MAX_SCHEMA_TEXT_BYTES ? capacity : MAX_SCHEMA_TEXT_BYTES);
@@ -377,6 +388,7 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   write_kept_apart(&w, c);
   if (contract_metric(c) != metric_of_task(c->task))
     text_line(&w, "metric: %s", metric_name(contract_metric(c)));
+  write_codec(&w, c->codec);
   return text_end(&w, out_n_bytes);
 }
 

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "models/data/scale.h"
 #include "models/data/split.h"
+#include "models/merging/codec.h"
 
 enum task { TASK_CLASSIFY, TASK_REGRESS };
 
@@ -56,6 +57,8 @@ struct contract {
 
   struct scale scale;
   uint64_t init_seed;
+
+  struct codec codec; /* of updates: how far a merge goes hangs on it (codec_gamma) */
 
   struct split split; /* of a public set; SPLIT_NONE when each site brings its own data */
 
@@ -104,7 +107,7 @@ MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_R
 /* The canonical text, one `what: value` line a fact in a fixed order, NUL-terminated; two contracts are the same exactly
  * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version,
  * and line 1, `contract: 1`, also stands for this version's rule of the first weights. The headline has a line only where
- * it is not the task's own.
+ * it is not the task's own, and the codec where it is neither f32 nor f16, which need not agree.
  * ERR_LIMIT above MAX_SCHEMA_TEXT_BYTES or above the capacity. */
 MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes);
 

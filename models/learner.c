@@ -30,6 +30,7 @@ struct learner {
   struct distance_ring ring;
   uint32_t steps;          /* a round; 0: by epochs */
   double own_step;         /* ‖x after − x before‖ of the last learner_train */
+  uint64_t rounding_seed;  /* of the payload of that round */
   struct mean_term *terms; /* [n_copies] room for a merge */
 
   const struct dataset *train;
@@ -278,11 +279,18 @@ static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, dou
   return ERR_OK;
 }
 
+static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t sub) {
+  struct rng rng;
+  sgd_stream(&rng, STREAM_ROUNDING, l->config.train_seed, l->config.part, round, sub);
+  return rng_u64(&rng);
+}
+
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
   double rate = rate_scale * sgd_rate(&l->config.train, round), loss = 0;
   l->pending = false;
+  l->rounding_seed = rounding_seed(l, round, sub);
   memcpy(l->spare, l->x, l->n * sizeof *l->x);
   net_load(l->net, l->x);
   net_load(l->net, l->momentum);
@@ -302,33 +310,31 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
 /* ---- the own update */
 
 size_t learner_payload_bound(const struct learner *l) {
-  return codec_bound(CODEC_F32, l->n);
+  return codec_payload_bound(l->config.codec, l->n);
 }
 
-static enum err encode_full(struct learner *l, uint8_t *out_payload) {
+static enum err encode_full(struct learner *l, uint8_t *out_payload, size_t *out_n_bytes) {
   if (!floats_finite(l->x, l->n))
     return ERR_NON_FINITE;
   codec_write_values(l->x, l->n, out_payload);
   memcpy(l->spare, l->x, l->n * sizeof *l->x);
+  *out_n_bytes = codec_full_bytes(l->n);
   return ERR_OK;
 }
 
-static enum err encode_difference(struct learner *l, uint8_t *out_payload) {
-  enum err e = codec_encode(l->config.codec, l->x, l->copy, l->n, out_payload);
+static enum err encode_difference(struct learner *l, uint8_t *out_payload, size_t *out_n_bytes) {
+  enum err e = codec_encode(l->config.codec, l->x, l->copy, l->n, l->rounding_seed, out_payload, out_n_bytes);
   if (e)
     return e;
   memcpy(l->spare, l->copy, l->n * sizeof *l->copy);
-  return codec_add(l->config.codec, out_payload, codec_bound(l->config.codec, l->n), l->spare, l->n);
+  return codec_add(l->config.codec.kind, out_payload, *out_n_bytes, l->spare, l->n);
 }
 
 enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes) {
   l->pending = false;
-  enum err e = start_chain ? encode_full(l, out_payload) : encode_difference(l, out_payload);
-  if (e)
-    return e;
-  l->pending = true;
-  *out_n_bytes = codec_bound(start_chain ? CODEC_F32 : l->config.codec, l->n);
-  return ERR_OK;
+  enum err e = start_chain ? encode_full(l, out_payload, out_n_bytes) : encode_difference(l, out_payload, out_n_bytes);
+  l->pending = e == ERR_OK;
+  return e;
 }
 
 void learner_published(struct learner *l) {
@@ -355,12 +361,12 @@ enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, 
   return codec_read_values(bytes, n_bytes, copy_of(l, copy), l->n);
 }
 
-enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes, size_t n_bytes) {
+enum err learner_copy_add(struct learner *l, size_t copy, enum codec_kind codec, const uint8_t *bytes, size_t n_bytes) {
   return codec_add(codec, bytes, n_bytes, copy_of(l, copy), l->n);
 }
 
 size_t learner_copy_bytes(const struct learner *l) {
-  return codec_bound(CODEC_F32, l->n);
+  return codec_full_bytes(l->n);
 }
 
 void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes) {
@@ -371,7 +377,8 @@ static struct mean_term bounded_term(struct learner *l, struct contribution *c, 
   const float *copy = copy_of(l, c->copy);
   c->distance = floats_distance(copy, l->copy, l->n);
   c->clipped = c->distance > bound;
-  return (struct mean_term){copy, c->clipped ? c->weight * (bound / c->distance) : c->weight};
+  double weight = codec_gamma(l->config.codec) * c->weight;
+  return (struct mean_term){copy, c->clipped ? weight * (bound / c->distance) : weight};
 }
 
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
@@ -452,7 +459,7 @@ static const char half_magic[MAGIC_BYTES] = "starhalf", model_magic[MAGIC_BYTES]
 
 /* Room and place of an array in a snapshot. */
 static size_t array_bytes(const struct learner *l) {
-  return codec_bound(CODEC_F32, l->n);
+  return codec_full_bytes(l->n);
 }
 
 static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], uint8_t out_bytes[HEAD_BYTES]) {

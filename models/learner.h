@@ -7,7 +7,7 @@
  *   learner_encode     payload = Q(x − x̂), x̂' = x̂ + decode(payload)   pending
  *   learner_published  x̂ ← x̂'                                 once the payload is durable (RULE: x̂ moves only then)
  *   learner_copy_…     x̂_j ← x̂_j + decode(payload of j)        links in sequence order, or a full copy
- *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ = 1
+ *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ of the codec
  *   learner_evaluate   loss, accuracy … on the validation or a test set
  *
  * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first.
@@ -36,7 +36,7 @@ struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */
   struct digest schema_hash;   /* of the schema, for the head of snapshots */
   struct train_config train;
-  enum codec codec;    /* CODEC_F32 or CODEC_F16: encoding of differences */
+  struct codec codec;  /* encoding of differences */
   struct digest init;  /* seed of the first weights: equal at every agent of the job */
   uint64_t train_seed; /* with part: seed of order and dropout */
   uint32_t part;
@@ -85,8 +85,9 @@ struct train_report {
 MUST_USE enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale,
                                 const struct work_hook *hook, struct train_report *out_report);
 
-/* Encodes the own update into out_payload, which holds learner_payload_bound bytes. start_chain: a full f32 payload x
- * with x̂' = x; otherwise a difference in the configured codec. */
+/* Encodes the own update into out_payload, which has room for learner_payload_bound bytes. start_chain: a full f32 payload x
+ * with x̂' = x; otherwise a difference in the configured codec, rounded, where it rounds at random, by the round that was trained
+ * last: a repeated round repeats its payload. */
 size_t learner_payload_bound(const struct learner *l);
 MUST_USE enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes);
 
@@ -101,7 +102,7 @@ MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t
 
 /* Peer's copy += decoded difference. ERR_LENGTH, ERR_ENCODING, ERR_NON_FINITE (payload or result); untouched after an
  * error. */
-MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec codec, const uint8_t *bytes,
+MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec_kind codec, const uint8_t *bytes,
                                    size_t n_bytes);
 
 /* Peer's copy as learner_copy_bytes (4·P), the bits whose Merkle root its sender states from time to time. */
@@ -116,7 +117,7 @@ struct contribution {
   bool clipped;    /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
 };
 
-/* x ← x + Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂. With n = 0, x is unchanged to the bit.
+/* x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂. With n = 0, x is unchanged to the bit.
  * ERR_MERGE_REFUSED: the result was not finite; x is unchanged. */
 MUST_USE enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n);
 

@@ -70,9 +70,9 @@ static json_t *describe(struct call *call, const struct config *c, const struct 
   size_t n = schema_parameters(schema);
   json_t *o = json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "job", job->name, "version",
                         (json_int_t)job->version, "run_label", job->run_label, "state", catalogue_state(k), "model",
-                        job->arch, "parameters", (json_int_t)n, "update_bytes", (json_int_t)codec_bound(job->codec, n),
-                        "full_bytes", (json_int_t)codec_bound(CODEC_F32, n), "tensors", tensor_rows(schema), "contract",
-                        contract_lines(job->contract));
+                        job->arch, "parameters", (json_int_t)n, "update_bytes",
+                        (json_int_t)codec_bound(job->contract->codec, n), "full_bytes", (json_int_t)codec_full_bytes(n),
+                        "tensors", tensor_rows(schema), "contract", contract_lines(job->contract));
   schema_free(schema);
   if (!o)
     return NULL;

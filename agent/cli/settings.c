@@ -183,11 +183,11 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
     return NULL; /* config_load has made the same one */
   size_t n_parameters = schema_parameters(schema);
   schema_free(schema);
-  size_t model = codec_bound(CODEC_F32, n_parameters);
+  size_t model = codec_full_bytes(n_parameters);
   size_t shadow = shadow_bytes(c, s, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
   size_t disk = (3 + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? 3 * ((size_t)c->keep_last + c->keep_best) * model : 0);
-  size_t round = c->n_peers * codec_bound(job->codec, n_parameters);
+  size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);
   uint64_t written = written_a_round(c, s);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",

@@ -19,8 +19,8 @@ uint64_t written_a_round(const struct config *c, const struct site_job_config *s
     return 0;
   size_t n_parameters = schema_parameters(schema);
   schema_free(schema);
-  disk_forecast(codec_bound(job->codec, n_parameters), codec_bound(CODEC_F32, n_parameters), &publish, &commit);
-  return publish + commit + (shadow_is_wanted(c, site_job) ? shadow_copies * codec_bound(CODEC_F32, n_parameters) : 0);
+  disk_forecast(codec_bound(job->contract->codec, n_parameters), codec_full_bytes(n_parameters), &publish, &commit);
+  return publish + commit + (shadow_is_wanted(c, site_job) ? shadow_copies * codec_full_bytes(n_parameters) : 0);
 }
 
 json_t *written_a_day(uint64_t bytes, double round_seconds) {

@@ -48,7 +48,7 @@ enum {
 
 struct inbox {
   size_t peer;
-  size_t link_bytes, full_bytes; /* of one difference, of a full copy */
+  size_t link_bytes, full_bytes; /* of one difference at most, of a full copy */
 
   struct position newest;
   struct chain_place held, copy;

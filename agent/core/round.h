@@ -41,7 +41,7 @@
 struct round_config {
   struct manifest identity;        /* swarm, job, schema, contract, origin of every own manifest */
   uint8_t encoding;                /* of differences */
-  size_t link_bytes, full_bytes;   /* of a difference and of a full copy */
+  size_t link_bytes, full_bytes;   /* of a difference at most, of a full copy */
   uint64_t payload_max_bytes;      /* of all that waits */
   size_t snapshot_max_bytes;       /* of half or model */
   const struct identity_key *keys; /* [n_peers], ascending; borrowed */

@@ -138,15 +138,21 @@ static size_t snapshot_max_bytes(const struct agent_job *j) {
   return snapshot_bound(j->config->job.contract, n_learner);
 }
 
+static const uint8_t encoding_of_codec[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
+                                                    [CODEC_F16] = ENCODING_F16,
+                                                    [CODEC_Q8] = ENCODING_Q8,
+                                                    [CODEC_Q4] = ENCODING_Q4,
+                                                    [CODEC_TOPK] = ENCODING_TOPK};
+
 enum err job_start_round(struct agent_job *j) {
   struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
   size_t n_parameters = schema_parameters(j->schema);
   struct round_config config = {
       .identity = {.swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest},
-      .encoding = s->job.codec == CODEC_F16 ? ENCODING_F16 : ENCODING_F32,
-      .link_bytes = codec_bound(s->job.codec, n_parameters),
-      .full_bytes = codec_bound(CODEC_F32, n_parameters),
+      .encoding = encoding_of_codec[s->job.contract->codec.kind],
+      .link_bytes = codec_bound(s->job.contract->codec, n_parameters),
+      .full_bytes = codec_full_bytes(n_parameters),
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .snapshot_max_bytes = snapshot_max_bytes(j),
       .keys = a->keys,
@@ -339,7 +345,8 @@ static enum err join(struct agent_job *j) {
   if (e != ERR_OK)
     return e;
   agent_add_job(a, j); /* before gossip asks for its words */
-  e = gossip_add_job(a->gossip, &config, codec_bound(CODEC_F32, schema_parameters(j->schema)), &index);
+  e = gossip_add_job(a->gossip, &config,
+                     codec_payload_bound(j->config->job.contract->codec, schema_parameters(j->schema)), &index);
   if (e != ERR_OK) {
     a->n_jobs--;
     return e;

@@ -232,7 +232,7 @@ static void judge(const struct agent_job *j, struct verdict *v) {
 static json_t *shadow_object(const struct agent_job *j) {
   static const char *const modes[] = {[SHADOW_AUTO] = "auto", [SHADOW_ON] = "on", [SHADOW_OFF] = "off"};
   const struct shadow_figures *f = &j->shadow;
-  size_t memory = SHADOW_ARRAYS * codec_bound(CODEC_F32, schema_parameters(j->schema));
+  size_t memory = SHADOW_ARRAYS * codec_full_bytes(schema_parameters(j->schema));
   json_t *o = json_object();
   json_object_set_new(o, "mode", json_string(modes[j->config->shadow]));
   json_object_set_new(o, "on", json_boolean(f->is_on));

@@ -213,8 +213,8 @@ static enum err take_warm(struct trainer *t, const struct trainer_job *job, stru
   if (w->model.n_bytes == 0 || job->half.n_bytes > 0 || job->model.n_bytes > 0)
     return ERR_OK;
   bool *taken = calloc(schema_tensors(t->config.schema), sizeof *taken);
-  size_t head = learner_model_bytes(t->learner) - codec_bound(CODEC_F32, schema_parameters(t->config.schema));
-  size_t n = head + codec_bound(CODEC_F32, schema_parameters(w->schema)); /* a scale may stand behind it */
+  size_t head = learner_model_bytes(t->learner) - codec_full_bytes(schema_parameters(t->config.schema));
+  size_t n = head + codec_full_bytes(schema_parameters(w->schema)); /* a scale may stand behind it */
   enum err e = taken ? learner_take(t->learner, w->schema, &w->schema_hash, w->model.bytes,
                                     n < w->model.n_bytes ? n : w->model.n_bytes, taken)
                      : ERR_NO_MEMORY;
@@ -381,9 +381,9 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
 
 /* ---- JOB_MERGE, JOB_ADOPT ---- */
 
-static const enum codec codec_of_encoding[N_ENCODINGS] = {
-    [ENCODING_F32] = CODEC_F32,
-    [ENCODING_F16] = CODEC_F16,
+static const enum codec_kind codec_of_encoding[N_ENCODINGS] = {
+    [ENCODING_F32] = CODEC_F32, [ENCODING_F16] = CODEC_F16,   [ENCODING_Q8] = CODEC_Q8,
+    [ENCODING_Q4] = CODEC_Q4,   [ENCODING_TOPK] = CODEC_TOPK,
 };
 
 /* Where the sender states the root of its public copy, ours has the same bits or is broken: a full copy heals it. */

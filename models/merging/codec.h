@@ -4,14 +4,22 @@
  *   add      x̂ ← x̂ + decode(payload)      at the sender and, with the same bits, at every receiver
  *
  * What Q loses stays in x − x̂ and is sent later, which is error feedback (Koloskova et al. 2019, CHOCO-SGD). A payload
- * has no head: its length follows from the codec and the schema, values in schema order, little-endian.
+ * has no head; values in schema order, little-endian. Blocks are of 256 values, the last one shorter.
  *
  *   CODEC_F32   IEEE binary32 of each difference
  *   CODEC_F16   IEEE binary16, rounded to nearest even; differences beyond ±65504 are sent as ±65504, the rest follows
+ *   CODEC_Q8    each block: scale (binary32, not negative), then a byte a value, two's complement, −127 … 127. A difference
+ *               is scale · value; rounded at random (models/kernels/quantise.h)
+ *   CODEC_Q4    the same with a half byte a value, −7 … 7, the lower half first; the upper half of an odd last byte is 0
+ *   CODEC_TOPK  the largest differences: entries of gap and binary16, at least one. The gap is how many values lie between
+ *               this one and the entry before it (the first: before it), seven bits a byte, the lowest first, the top bit
+ *               set on all bytes but the last, in as few bytes as it takes. So indices rise and none stands twice
+ *
+ * The length follows from the codec and the schema, but for CODEC_TOPK, where that is a bound.
  *
  * Bits: plain IEEE arithmetic without contraction and without flushing, so −0 and denormals are kept and all hosts agree,
- * whichever of the half-precision kernels (models/kernels/half.h) runs. NaN and infinity are refused on both ways. Pure; any
- * thread. */
+ * whichever kernels run. NaN and infinity are refused on both ways. Only the encoder rounds at random: who decodes needs no
+ * seed. Pure; any thread. */
 #ifndef MODELS_MERGING_CODEC_H
 #define MODELS_MERGING_CODEC_H
 
@@ -20,20 +28,42 @@
 
 #include "base/err.h"
 
-enum codec { CODEC_F32 = 0, CODEC_F16 = 1, N_CODECS };
+enum codec_kind { CODEC_F32 = 0, CODEC_F16, CODEC_Q8, CODEC_Q4, CODEC_TOPK, N_CODECS };
 
-/* "f32", "f16". */
-const char *codec_name(enum codec c);
+/* How a job encodes its updates. */
+struct codec {
+  enum codec_kind kind;
+  double fraction; /* CODEC_TOPK: of the values, CODEC_MIN_FRACTION … CODEC_MAX_FRACTION; else 0 */
+};
 
-/* Bytes of a payload of n values; for these codecs every payload has exactly this many. n ≤ MAX_PARAMETERS. */
-size_t codec_bound(enum codec c, size_t n_values);
+#define CODEC_MIN_FRACTION 0.0001
+#define CODEC_MAX_FRACTION 0.25 /* beyond, q8 and q4 are shorter and lose less */
 
-/* Writes codec_bound bytes of Q(x − copy). ERR_NON_FINITE: a difference is not finite; out_bytes is then undefined. */
-MUST_USE enum err codec_encode(enum codec c, const float *x, const float *copy, size_t n_values, uint8_t *out_bytes);
+/* "f32", "f16", "q8", "q4", "topk". */
+const char *codec_name(enum codec_kind kind);
 
-/* copy ← copy + decode(bytes). ERR_LENGTH: not codec_bound bytes; ERR_ENCODING: no such codec; ERR_NON_FINITE: a value
- * or a sum is not finite. The copy is untouched after an error. */
-MUST_USE enum err codec_add(enum codec c, const uint8_t *bytes, size_t n_bytes, float *copy, size_t n_values);
+/* Bytes of a difference of n values: exactly, or for CODEC_TOPK at most. n ≤ MAX_PARAMETERS. */
+size_t codec_bound(struct codec c, size_t n_values);
+
+/* Bytes of n values as they are: full copies and snapshots. */
+size_t codec_full_bytes(size_t n_values);
+
+/* The most that any payload of a job with this codec has. */
+size_t codec_payload_bound(struct codec c, size_t n_values);
+
+/* γ of the merge x ← x + γ Σ w_j (x̂_j − x̂): 1, or √fraction for CODEC_TOPK, which is 0.1 at 1 % and 0.3 at 10 %. Where copies follow
+ * slowly, going all the way towards them diverges. */
+double codec_gamma(struct codec c);
+
+/* Writes Q(x − copy) into out_bytes, which has room for codec_bound; `seed` decides how q8 and q4 round. ERR_NON_FINITE: a
+ * difference is not finite; out_bytes is then undefined. */
+MUST_USE enum err codec_encode(struct codec c, const float *x, const float *copy, size_t n_values, uint64_t seed,
+                               uint8_t *out_bytes, size_t *out_n_bytes);
+
+/* copy ← copy + decode(bytes). ERR_LENGTH: a payload of this kind has another length, ends within an entry or has more
+ * than CODEC_MAX_FRACTION of the values; ERR_ENCODING: no such kind, or a scale, value, gap or index that no encoder writes;
+ * ERR_NON_FINITE: a value or a sum is not finite. The copy is untouched after an error. */
+MUST_USE enum err codec_add(enum codec_kind kind, const uint8_t *bytes, size_t n_bytes, float *copy, size_t n_values);
 
 /* A whole model as n little-endian f32: full copies and snapshots. */
 void codec_write_values(const float *values, size_t n_values, uint8_t *out_bytes);

@@ -37,7 +37,7 @@ double sgd_rate(const struct train_config *c, uint64_t round);
 void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay);
 
 /* What a stream of random numbers is for. The values are part of the promise that a round can be repeated. */
-enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2 };
+enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2, STREAM_ROUNDING = 3 };
 
 /* The generator of one stream of one round: seeded by h ← rng_mix(h + v) over v = stream, train_seed, part, round, sub
  * with h = 0 before, so each of the five changes all bits. */

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   struct cursor input;
   cursor_init(&input, data, size);
-  enum codec codec = cursor_u8(&input) % (N_CODECS + 1);
+  enum codec_kind codec = cursor_u8(&input) % (N_CODECS + 1);
   float start = starts[cursor_u8(&input) % (sizeof starts / sizeof *starts)], values[SMALL_VALUES];
   for (size_t i = 0; i < SMALL_VALUES; i++)
     values[i] = start;

@@ -84,7 +84,7 @@ static void train_plainly(const struct config *c, struct digest out_models[ROUND
   ck_assert_int_eq(schema_from_arch(site->job.arch, site->job.contract, &schema, why), ERR_OK);
   ck_assert_int_eq(dataset_open(&source, site->job.contract, &digest_blake2b, &data, &place), ERR_OK);
   struct learner_config config = {
-      .schema = schema, .train = site->job.train, .codec = site->job.codec, .train_seed = site->train_seed};
+      .schema = schema, .train = site->job.train, .codec = site->job.contract->codec, .train_seed = site->train_seed};
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   config.init = init_seed(c, &config.schema_hash);
   ck_assert_int_eq(learner_open(&config, &learner), ERR_OK);

@@ -45,10 +45,11 @@ static void site_open(struct site *s) {
   ck_assert_int_eq(contract_add_class(c, "dent"), ERR_OK);
   ck_assert_int_eq(contract_add_feature(c, "a", NULL), ERR_OK);
   ck_assert_int_eq(contract_add_feature(c, "b", NULL), ERR_OK);
-  s->config = (struct site_job_config){
-      .train_path = s->path,
-      .job_path = job_path,
-      .job = {.contract = c, .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1}, .codec = CODEC_F16}};
+  s->config =
+      (struct site_job_config){.train_path = s->path,
+                               .job_path = job_path,
+                               .job = {.contract = c, .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1}}};
+  c->codec.kind = CODEC_F16;
   ck_assert_int_eq(schema_from_arch("dense 9, tanh, dense classes", c, &s->schema, why), ERR_OK);
   s->n_values = schema_parameters(s->schema);
   for (size_t i = 0; i < N_PEERS; i++)

@@ -38,7 +38,7 @@ START_TEST(the_least_config_has_every_default) {
   ck_assert(s->deadline_min_s == 1 && s->deadline_max_s == 120 && s->linger_s == 240);
   ck_assert(s->part == 0 && s->weights == WEIGHTS_METROPOLIS && s->max_share == 0.5 && s->when_done == WHEN_DONE_EXIT);
   ck_assert_ptr_null(s->test_path);
-  ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.codec == CODEC_F32);
+  ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.contract->codec.kind == CODEC_F32);
   ck_assert(s->job.train.epochs == 1 && s->job.train.steps == 0 && s->job.train.batch == 32);
   ck_assert(s->job.contract->loss == LOSS_CROSS_ENTROPY && s->job.contract->n_classes == 2);
   config_free(c);
@@ -88,7 +88,7 @@ START_TEST(every_key_reaches_its_field) {
   ck_assert_str_eq(j->name, "fashion");
   ck_assert_str_eq(j->run_label, "x1");
   ck_assert_str_eq(j->arch, "dense 128, relu, dense classes");
-  ck_assert(j->version == 2 && j->codec == CODEC_F16 && j->count == 20);
+  ck_assert(j->version == 2 && k->codec.kind == CODEC_F16 && j->count == 20);
   ck_assert(k->task == TASK_CLASSIFY && k->loss == LOSS_CROSS_ENTROPY && k->n_classes == 3);
   ck_assert_str_eq(k->classes[1].text, "b, c");
   ck_assert(k->height == 28 && k->width == 28 && k->channels == 1 && k->range_lo == 0 && k->range_hi == 255);
@@ -104,6 +104,28 @@ START_TEST(every_key_reaches_its_field) {
   ck_assert_str_eq(value_of(c, "peers[a].address")->text, "tcp://mec-03.lan:7411");
   config_free(c);
   site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(codecs_have_words_and_a_fraction) {
+  static const struct {
+    const char *line, *shown;
+    struct codec codec;
+  } rows[] = {{"", "f32", {CODEC_F32, 0}},
+              {"codec: q8\n", "q8", {CODEC_Q8, 0}},
+              {"codec: q4\n", "q4", {CODEC_Q4, 0}},
+              {"codec: topk 0.01\n", "topk 0.01", {CODEC_TOPK, 0.01}}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char job[2048];
+    snprintf(job, sizeof job, "%s%s", GOOD_JOB, rows[i].line);
+    struct site_folder f = site_folder_new(GOOD_SITE, job);
+    struct config *c = load(&f, NULL);
+    struct codec codec = c->jobs[0].job.contract->codec;
+    ck_assert(codec.kind == rows[i].codec.kind && codec.fraction == rows[i].codec.fraction);
+    ck_assert_str_eq(value_of(c, "codec")->text, rows[i].shown);
+    config_free(c);
+    site_folder_free(&f);
+  }
 }
 END_TEST
 
@@ -418,7 +440,7 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
-                   regression_needs_no_classes, steps_can_be_those_of_the_swarm,
+                   regression_needs_no_classes, codecs_have_words_and_a_fraction, steps_can_be_those_of_the_swarm,
                    an_interval_above_the_longest_wait_is_warned_about, the_environment_overrides_scalars_of_the_site,
                    a_bom_and_crlf_are_fine, conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
                    what_is_probably_not_meant_is_a_warning, the_job_digest_is_of_values_not_of_bytes,

@@ -62,8 +62,8 @@ static void site_init(struct site *s, uint64_t seed) {
   s->config.job = (struct job_config){
       .contract = points_contract(),
       .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1, .momentum = 0.5},
-      .codec = CODEC_F16,
   };
+  s->config.job.contract->codec.kind = CODEC_F16;
   ck_assert_int_eq(schema_from_arch("dense 5, tanh, dense classes", s->config.job.contract, &s->schema, why), ERR_OK);
 }
 
@@ -713,7 +713,7 @@ START_TEST(the_shadow_keeps_up) {
   uint64_t trained, steps;
   site_init(&s, 9);
   s.config.shadow = SHADOW_ON;
-  s.config.job.codec = CODEC_F32;
+  s.config.job.contract->codec.kind = CODEC_F32;
   site_start(&s);
   trainer_set_shadow(s.trainer, (struct buffer){0}, true, 0);
   load(&s);

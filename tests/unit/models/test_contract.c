@@ -343,6 +343,25 @@ START_TEST(the_headline_is_a_fact) {
 }
 END_TEST
 
+/* f32 and f16 merge alike; the others are facts on which peers agree. */
+START_TEST(the_codec_is_a_fact_where_it_matters) {
+  char plain[1024], other[1024];
+  size_t n;
+  struct contract *c = kit_table();
+  ck_assert_int_eq(contract_text(c, plain, sizeof plain, &n), ERR_OK);
+  c->codec.kind = CODEC_F16;
+  ck_assert_int_eq(contract_text(c, other, sizeof other, &n), ERR_OK);
+  ck_assert_str_eq(other, plain);
+  c->codec.kind = CODEC_Q4;
+  ck_assert_int_eq(contract_text(c, other, sizeof other, &n), ERR_OK);
+  ck_assert_str_eq(other + strlen(plain), "codec: q4\n");
+  c->codec = (struct codec){CODEC_TOPK, 0.015};
+  ck_assert_int_eq(contract_text(c, other, sizeof other, &n), ERR_OK);
+  ck_assert_str_eq(other + strlen(plain), "codec: topk\ncodec fraction: 0.015\n");
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(names_have_a_length) {
   struct contract *c = kit_table();
   char name[MAX_NAME_BYTES + 1];
@@ -364,5 +383,5 @@ int main(void) {
   return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
                    text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
                    the_most_that_is_kept_apart_is_allowed, regression_splits_only_evenly, names_have_a_length,
-                   the_headline_is_a_fact);
+                   the_headline_is_a_fact, the_codec_is_a_fact_where_it_matters);
 }
