@@ -2,18 +2,18 @@
 
 #include <string.h>
 
-enum { LANES = 8 };
+enum { LANES = 32 };
 
-/* The lanes with what is left of the tile, then their sum in order. */
+/* The lanes with what is left of the tile; then the upper half onto the lower one until one is left. */
 static double finish(const float *a, const float *b, size_t start, size_t n, float lanes[LANES]) {
-  double sum = 0;
   for (size_t i = start; i < n; i++) {
     float d = a[i] - b[i];
     lanes[i % LANES] += d * d;
   }
-  for (size_t k = 0; k < LANES; k++)
-    sum += (double)lanes[k];
-  return sum;
+  for (size_t half = LANES / 2; half > 0; half /= 2)
+    for (size_t k = 0; k < half; k++)
+      lanes[k] += lanes[half + k];
+  return (double)lanes[0];
 }
 
 static double plain_tile(const float *a, const float *b, size_t n) {
@@ -21,18 +21,34 @@ static double plain_tile(const float *a, const float *b, size_t n) {
   return finish(a, b, 0, n, lanes);
 }
 
+/* Four vectors at a time hide what an addition waits for. */
 #if defined __x86_64__
 #include <immintrin.h>
 
 __attribute__((target("avx2"))) static double avx2_tile(const float *a, const float *b, size_t n) {
-  __m256 sum = _mm256_setzero_ps();
+  __m256 sums[LANES / 8] = {0};
   size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    __m256 d = _mm256_sub_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
-    sum = _mm256_add_ps(sum, _mm256_mul_ps(d, d));
-  }
+  for (; i + LANES <= n; i += LANES)
+    for (size_t k = 0; k < LANES / 8; k++) {
+      __m256 d = _mm256_sub_ps(_mm256_loadu_ps(a + i + 8 * k), _mm256_loadu_ps(b + i + 8 * k));
+      sums[k] = _mm256_add_ps(sums[k], _mm256_mul_ps(d, d));
+    }
   float lanes[LANES];
-  _mm256_storeu_ps(lanes, sum);
+  memcpy(lanes, sums, sizeof lanes);
+  return finish(a, b, i, n, lanes);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static double avx512_tile(const float *a, const float *b,
+                                                                                        size_t n) {
+  __m512 sums[LANES / 16] = {0};
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (size_t k = 0; k < LANES / 16; k++) {
+      __m512 d = _mm512_sub_ps(_mm512_loadu_ps(a + i + 16 * k), _mm512_loadu_ps(b + i + 16 * k));
+      sums[k] = _mm512_add_ps(sums[k], _mm512_mul_ps(d, d));
+    }
+  float lanes[LANES];
+  memcpy(lanes, sums, sizeof lanes);
   return finish(a, b, i, n, lanes);
 }
 #endif
@@ -41,17 +57,15 @@ __attribute__((target("avx2"))) static double avx2_tile(const float *a, const fl
 #include <arm_neon.h>
 
 static double neon_tile(const float *a, const float *b, size_t n) {
-  float32x4_t low = vdupq_n_f32(0), high = low;
+  float32x4_t sums[LANES / 4] = {0};
   size_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
-    float32x4_t d = vsubq_f32(vld1q_f32(a + i), vld1q_f32(b + i)),
-                e = vsubq_f32(vld1q_f32(a + i + 4), vld1q_f32(b + i + 4));
-    low = vaddq_f32(low, vmulq_f32(d, d));
-    high = vaddq_f32(high, vmulq_f32(e, e));
-  }
+  for (; i + LANES <= n; i += LANES)
+    for (size_t k = 0; k < LANES / 4; k++) {
+      float32x4_t d = vsubq_f32(vld1q_f32(a + i + 4 * k), vld1q_f32(b + i + 4 * k));
+      sums[k] = vaddq_f32(sums[k], vmulq_f32(d, d));
+    }
   float lanes[LANES];
-  vst1q_f32(lanes, low);
-  vst1q_f32(lanes + 4, high);
+  memcpy(lanes, sums, sizeof lanes);
   return finish(a, b, i, n, lanes);
 }
 #endif
@@ -60,6 +74,7 @@ static const struct distance_kernel kernels[] = {
     {"plain", {0}, plain_tile},
 #if defined __x86_64__
     {"avx2", {.avx2 = true}, avx2_tile},
+    {"avx512", {.avx512 = true}, avx512_tile},
 #endif
 #if defined __aarch64__
     {"neon", {.neon = true}, neon_tile},

@@ -85,10 +85,36 @@ __attribute__((target("avx,f16c"))) static void f16c_to_floats(const uint16_t *h
 }
 #endif
 
+/* ---- arm64: four at a time */
+
+#if defined __aarch64__
+#include <arm_neon.h>
+
+static void neon_from_floats(const float *x, size_t n, uint16_t *out_halves) {
+  const float32x4_t largest = vdupq_n_f32(HALF_MAX), smallest = vdupq_n_f32(-HALF_MAX);
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    float32x4_t v = vmaxq_f32(vminq_f32(vld1q_f32(x + i), largest), smallest);
+    vst1_u16(out_halves + i, vreinterpret_u16_f16(vcvt_f16_f32(v)));
+  }
+  portable_from_floats(x + i, n - i, out_halves + i);
+}
+
+static void neon_to_floats(const uint16_t *halves, size_t n, float *out_x) {
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    vst1q_f32(out_x + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + i))));
+  portable_to_floats(halves + i, n - i, out_x + i);
+}
+#endif
+
 static const struct half_kernel kernels[] = {
     {"portable", always, portable_from_floats, portable_to_floats},
 #if defined __x86_64__
     {"f16c", f16c_supported, f16c_from_floats, f16c_to_floats},
+#endif
+#if defined __aarch64__
+    {"neon", always, neon_from_floats, neon_to_floats},
 #endif
 };
 

@@ -36,6 +36,10 @@ class OtherContract(unittest.TestCase):
                 self.assertEqual([job["accepted"] for job in site.ask("job", "status")["jobs"]], [0])  # not this job
                 self.assertEqual(sum(r["merged"] for r in site.rounds() if r["merged"]), 0)
 
+    def test_codecs_whose_merges_go_another_way(self):
+        self.refused({"codec": "q8"}, {"codec": "q4"}, "codec", "q8", "q4")
+        self.refused({"codec": "topk 0.1"}, {"codec": "topk 0.05"}, "codec fraction", "0.1", "0.05")
+
     def test_class_numbers_by_what_is_present_here(self):
         """b never saw a scratch; a reader that numbers what it finds, in sorted order, calls dent 0 and ok 1."""
         self.refused({"classes": ["dent", "ok", "scratch"]}, {"classes": ["dent", "scratch", "ok"]},

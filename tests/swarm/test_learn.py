@@ -51,12 +51,25 @@ class Learn(unittest.TestCase):
                 self.assertGreater(final["global"], 0.8, site.name)  # alone: two classes of three, at most 0.67
 
     def test_repeated_models_are_bit_identical(self):
-        for codec in ("f32", "f16"):
+        for codec in ("f32", "f16", "q8", "topk 0.05"):
             with self.subTest(codec=codec), learning_swarm(job={"count": count(), "codec": codec}) as swarm:
                 first = run(swarm)
                 swarm.remove_states()
                 self.assertEqual(run(swarm), first)
                 self.assertEqual(len(first["a"]), count())
+
+    def test_lossy_updates_teach(self):
+        """Round 16 carries the root of the sender's copy: whoever has other bits refuses its link as `chain`."""
+        for codec in ("q8", "topk 0.01"):
+            with self.subTest(codec=codec), learning_swarm(job={"count": 18, "codec": codec}) as swarm:
+                run(swarm)
+                for site in swarm:
+                    rows = site.committed()
+                    self.assertLess(rows[-1]["train_loss"], 0.8 * rows[0]["train_loss"])
+                    self.assertEqual({row["outcome"] for row in rows}, {"merged"})
+                    for label in range(15, 19):
+                        for peer in site.round(label)["peers"].values():
+                            self.assertEqual((peer["reason"], peer["lag"]), ("ok", 0))
 
     def test_sample_weights_repeat_too(self):
         with learning_swarm(site={"merge": {"weights": "samples"}}) as swarm:

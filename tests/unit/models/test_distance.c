@@ -52,7 +52,7 @@ static void check(size_t length) {
 
 START_TEST(pairs_of_any_length) {
   fill();
-  for (size_t length = 0; length < 20; length++)
+  for (size_t length = 0; length < 70; length++)
     check(length);
   check(DISTANCE_TILE);
   check(DISTANCE_TILE + 1);
