@@ -1,0 +1,62 @@
+/* Statistics in a merge: what becomes of the running means and variances of normalising layers (ROLE_STATISTIC).
+ *
+ * They are not learnt by gradient but seen in the data, so averaging them as weights is one of three things to do:
+ *
+ *   mean     as weights: x + Σ w_j (x̂_j − x̂)
+ *   local    each agent keeps its own (Li et al. 2021, FedBN); what peers send of theirs is not taken into x
+ *   pooled   those of all samples together, by the law of total variance: with the own share w_0 = 1 − Σ w_j, m_0 and v_0
+ *            being x's, m ← Σ w m and v ← E[v] + Var[m] = Σ w (v + (m − m̄)²). A variance whose mean is not in the schema
+ *            is averaged
+ *
+ * A tensor called STEM.running_var is a variance, STEM.running_mean of the same shape its mean, as PyTorch names them; every
+ * other statistic counts as a mean. No policy leaves a variance below 0, whatever peers sent: lossy differences to public
+ * copies may pass it. A counter of batches is an integer, and this schema has only floats, so there is none to average.
+ *
+ * Statistics take no part in distances and norm bounds (learnt_distance): they are as large as the data's units make them,
+ * so that one unscaled feature would drown all weights in the norm, and a site whose data differ would have its *weights*
+ * scaled down for that. For the same reason the bound does not scale them. What protects them is the finite sum, the floor
+ * at 0, and `local`.
+ *
+ * Pure but for opening; owner: the learner. */
+#ifndef MODELS_MERGING_STATISTIC_H
+#define MODELS_MERGING_STATISTIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "models/kernels/mean.h"
+#include "models/schema.h"
+
+enum statistic_policy { STATISTIC_MEAN, STATISTIC_LOCAL, STATISTIC_POOLED };
+
+/* One tensor, by its place in the model. */
+struct statistic {
+  size_t offset, n;
+  bool is_variance;
+  bool has_mean;
+  size_t mean_offset;
+};
+
+struct statistics {
+  size_t n;
+  struct statistic *list; /* by ascending offset */
+};
+
+/* Those of a schema. ERR_NO_MEMORY. */
+MUST_USE enum err statistics_open(const struct schema *schema, struct statistics *out_statistics);
+void statistics_done(struct statistics *s);
+
+/* The merged statistics to their places in out_x [P], whose other values stay; it overlaps nothing else. Terms as in
+ * merge_apply, but with weights that no bound has scaled, Σ ≤ 1. ERR_MERGE_REFUSED: one is not finite; those places are
+ * then undefined. */
+MUST_USE enum err statistics_merge(const struct statistics *s, enum statistic_policy policy, const float *x,
+                                   const float *own, const struct mean_term *terms, size_t n_terms, float *out_x);
+
+/* Variances below 0 become 0: after values came from elsewhere. */
+void statistics_floor(const struct statistics *s, float *x);
+
+/* ‖a − b‖₂ over the n values that are no statistics. */
+double learnt_distance(const struct statistics *s, const float *a, const float *b, size_t n);
+
+#endif
