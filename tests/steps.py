@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -202,6 +203,21 @@ def fuzz(folder, environment):
     return step
 
 
+def torch(tally):
+    """Layers, losses and optimisers against PyTorch, where Debian's package of it is."""
+    if not build(tally, "build-gcc"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        cases = pathlib.Path(folder) / "cases"
+        status, output = call(["/usr/bin/python3", "tests/torch/cases.py", str(cases)], timeout=300)
+        if status == 77:
+            tally.skipped.append(output.strip())
+        elif status != 0:
+            tally.fail(output[-6000:])
+        else:
+            judge(tally, ["build-gcc/tests/torch_equality", str(cases)])
+
+
 def layers(tally):
     judge(tally, ["tests/lint/layers"])
     judge(tally, ["tests/lint/layers", "--self-test"])
@@ -245,6 +261,7 @@ STEPS = [
     ("unit", check_programs("build-gcc", ["unit"])),
     ("property", check_programs("build-gcc", ["property"], size("property"), slower=5)),
     ("golden", check_programs("build-gcc", ["golden", "twin"])),
+    ("torch", torch),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("swarm", swarm("build-gcc", size("swarm"))),
     ("asan", check_programs("build-asan", size("sanitised suites"), ASAN, slower=5)),

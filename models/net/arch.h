@@ -8,7 +8,13 @@
  *   depthwise HxW [stride S] [pad P]   a kernel for each channel
  *   pool K, avgpool K [stride S]       the largest, the mean of K×K values, of a series K; S is K unless it is said
  *   globalpool          the mean of all of an image, channel by channel
- *   relu, tanh, sigmoid
+ *   embed V D           each input is a token 0 … V − 1 and becomes D values: T inputs are then a series of T steps. The
+ *                       contract's range lies in 0 … V − 1, and it scales nothing
+ *   gru H [states all]  the last of H states over a series; all of them, as a series, with `states all`
+ *   batchnorm           of each channel over the batch and all positions; running values outside training
+ *   groupnorm G         of each of G equal groups of channels over all positions of a sample
+ *   layernorm           of the channels of each position
+ *   relu, leakyrelu, elu, gelu, silu, softplus, hardswish, tanh, sigmoid
  *   dropout P           0 ≤ P < 1, at most four decimals; active in training only
  *   residual { … }      what comes out of the layers in braces, plus what went in: equally large
  *   softmax             short for `dense classes`: alone it is logistic regression

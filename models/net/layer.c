@@ -8,8 +8,10 @@
 #include "base/must.h"
 
 static const struct layer_type *const types[] = {
-    &layer_dense,      &layer_conv, &layer_conv1d, &layer_depthwise, &layer_pool,    &layer_avgpool,
-    &layer_globalpool, &layer_relu, &layer_tanh,   &layer_sigmoid,   &layer_dropout, &layer_residual,
+    &layer_dense,      &layer_conv,      &layer_conv1d,  &layer_depthwise, &layer_pool,      &layer_avgpool,
+    &layer_globalpool, &layer_embed,     &layer_gru,     &layer_batchnorm, &layer_groupnorm, &layer_layernorm,
+    &layer_relu,       &layer_leakyrelu, &layer_elu,     &layer_gelu,      &layer_silu,      &layer_softplus,
+    &layer_hardswish,  &layer_tanh,      &layer_sigmoid, &layer_dropout,   &layer_residual,
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 

@@ -46,6 +46,9 @@ struct layer {
   uint32_t n_in, n_out;            /* their values, at most MAX_PARAMETERS */
   struct window window;            /* of types that have one */
   double rate;                     /* dropout's P */
+  uint32_t groups;                 /* groupnorm's G */
+  uint32_t n_tokens;               /* embed's V */
+  bool every_state;                /* gru's `states all` */
   bool before_relu;                /* a rectifier follows: decides the spread of the first weights */
   size_t partner;                  /* of the two ends of a block: the index of the other one */
   size_t offset;                   /* of its parameters in the model */
@@ -196,9 +199,12 @@ const struct kernel *layer_kernel(const struct layer *l, const char *name, const
 /* ---- the rows */
 
 extern const struct layer_type layer_dense;
-extern const struct layer_type layer_relu, layer_tanh, layer_sigmoid, layer_dropout;
 extern const struct layer_type layer_conv, layer_conv1d, layer_depthwise;
 extern const struct layer_type layer_pool, layer_avgpool, layer_globalpool;
+extern const struct layer_type layer_relu, layer_leakyrelu, layer_elu, layer_gelu, layer_silu, layer_softplus;
+extern const struct layer_type layer_hardswish, layer_tanh, layer_sigmoid, layer_dropout;
+extern const struct layer_type layer_batchnorm, layer_groupnorm, layer_layernorm;
+extern const struct layer_type layer_embed, layer_gru;
 extern const struct layer_type layer_residual, layer_residual_end;
 
 #endif

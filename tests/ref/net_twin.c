@@ -51,21 +51,6 @@ static void forward_relu(const struct twin_pass *p) {
   }
 }
 
-static void forward_tanh(const struct twin_pass *p) {
-  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
-    p->out[i] = tanh(p->in[i]);
-    p->slope[i] = 1 / (cosh(p->in[i]) * cosh(p->in[i]));
-  }
-}
-
-static void forward_sigmoid(const struct twin_pass *p) {
-  for (size_t i = 0; i < p->n * p->l->n_out; i++) {
-    double e = exp(-p->in[i]);
-    p->out[i] = 1 / (1 + e);
-    p->slope[i] = e / ((1 + e) * (1 + e));
-  }
-}
-
 static void forward_dropout(const struct twin_pass *p) {
   for (size_t i = 0; i < p->n * p->l->n_out; i++) {
     p->slope[i] = p->rng ? (rng_unit(p->rng) < p->l->rate ? 0 : 1 / (1 - p->l->rate)) : 1;
@@ -96,21 +81,22 @@ static void backward_sum(const struct twin_pass *p) {
 
 /* ---- the table */
 
+static const struct twin_layer twin_dense = {"dense", forward_dense, backward_dense};
+static const struct twin_layer twin_relu = {"relu", forward_relu, NULL};
+static const struct twin_layer twin_dropout = {"dropout", forward_dropout, NULL};
+static const struct twin_layer twin_residual = {"residual", forward_same, NULL};
+static const struct twin_layer twin_residual_end = {"}", forward_sum, backward_sum};
+
 static const struct twin_layer *find(const struct layer *l) {
-  static const struct twin_layer rows[] = {
-      {"dense", forward_dense, backward_dense}, {"relu", forward_relu, NULL},       {"tanh", forward_tanh, NULL},
-      {"sigmoid", forward_sigmoid, NULL},       {"dropout", forward_dropout, NULL}, {"residual", forward_same, NULL},
-      {"}", forward_sum, backward_sum},
-  };
-  static const struct twin_layer *const families[] = {
-      &twin_conv, &twin_conv1d, &twin_depthwise, &twin_pool, &twin_avgpool, &twin_globalpool,
+  static const struct twin_layer *const rows[] = {
+      &twin_dense,     &twin_relu,      &twin_dropout,   &twin_residual,  &twin_residual_end, &twin_tanh,
+      &twin_sigmoid,   &twin_leakyrelu, &twin_elu,       &twin_gelu,      &twin_silu,         &twin_softplus,
+      &twin_hardswish, &twin_batchnorm, &twin_groupnorm, &twin_layernorm, &twin_embed,        &twin_gru,
+      &twin_conv,      &twin_conv1d,    &twin_depthwise, &twin_pool,      &twin_avgpool,      &twin_globalpool,
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(rows[i].word, l->type->word) == 0)
-      return &rows[i];
-  for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-    if (strcmp(families[i]->word, l->type->word) == 0)
-      return families[i];
+    if (strcmp(rows[i]->word, l->type->word) == 0)
+      return rows[i];
   MUST(!"a layer without a twin");
   return NULL;
 }

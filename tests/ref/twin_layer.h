@@ -35,6 +35,10 @@ struct twin_layer {
 /* The rows of families that have a file of their own. */
 extern const struct twin_layer twin_conv, twin_conv1d, twin_depthwise;
 extern const struct twin_layer twin_pool, twin_avgpool, twin_globalpool;
+extern const struct twin_layer twin_tanh, twin_sigmoid, twin_leakyrelu, twin_elu, twin_gelu, twin_silu, twin_softplus;
+extern const struct twin_layer twin_hardswish;                                 /* twin_smooth.c */
+extern const struct twin_layer twin_batchnorm, twin_groupnorm, twin_layernorm; /* twin_norm.c */
+extern const struct twin_layer twin_embed, twin_gru;                           /* twin_series.c */
 
 /* n zeros, for free(). */
 double *twin_doubles(size_t n);

@@ -235,6 +235,11 @@ START_TEST(errors_say_where_and_what) {
       {"dropout ., dense 3", ERR_RANGE, "column 9: "},
       {"dropout nan, dense 3", ERR_RANGE, "column 9: "},
       {"dropout -0.1, dense 3", ERR_RANGE, "column 9: "},
+      {"groupnorm, dense 3", ERR_SYNTAX, "column 10: groupnorm takes a number of groups that divides the channels"},
+      {"groupnorm 3, dense 3", ERR_RANGE, "column 1: 20 channels are not 3 groups of equal size"},
+      {"gru 4 states, dense 3", ERR_SYNTAX, "column 13: "},
+      {"gru 4 states some, dense 3", ERR_RANGE, "column 14: "},
+      {"gru, dense 3", ERR_SYNTAX, "column 4: gru takes a number of states"},
       {"residual", ERR_SYNTAX, "column 9: residual takes a block of layers, as in 'residual { dense 8, relu }'"},
       {"residual, dense 3", ERR_SYNTAX, "column 9: residual takes a block of layers"},
       {"residual {", ERR_SYNTAX, "column 11: a layer is missing"},
@@ -270,6 +275,61 @@ START_TEST(errors_say_where_and_what) {
                   cases[i].text, err_name(e), why);
     ck_assert_ptr_null(a);
   }
+}
+END_TEST
+
+/* Series, tokens and images, each where it can be. */
+START_TEST(inputs_decide) {
+  const struct {
+    uint32_t height, width, channels;
+    double most; /* of the contract's range */
+    const char *text;
+    enum err expected;
+    const char *canonical; /* or how the sentence begins */
+  } cases[] = {
+      {1, 9, 2, 1, "gru 4  states last, dense classes", ERR_OK, "gru 4, dense 3"},
+      {1, 9, 2, 1, "gru 4 states all, gru 5, dense classes", ERR_OK, "gru 4 states all, gru 5, dense 3"},
+      {2, 9, 2, 1, "gru 4, dense classes", ERR_RANGE, "column 1: gru reads a series"},
+      {1, 9, 1, 4, "embed 5 2, gru 3, dense classes", ERR_OK, "embed 5 2, gru 3, dense 3"},
+      {1, 9, 1, 4.5, "embed 5 2, dense classes", ERR_RANGE, "column 7: embed takes a number of tokens V"},
+      {1, 9, 2, 4, "embed 5 2, dense classes", ERR_RANGE, "column 1: embed reads a row of tokens"},
+      {4, 4, 6, 1, "groupnorm 3, layernorm, batchnorm, dense classes", ERR_OK,
+       "groupnorm 3, layernorm, batchnorm, dense 3"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct contract c = toy_image(cases[i].height, cases[i].width, cases[i].channels, 3, cases[i].most);
+    struct arch *a = NULL;
+    char why[MAX_REASON_BYTES] = "";
+    enum err e = arch_parse(cases[i].text, &c, &a, why);
+    const char *said = e ? why : a->text;
+    ck_assert_msg(e == cases[i].expected && !strncmp(said, cases[i].canonical, strlen(cases[i].canonical)),
+                  "'%s': %s: %s", cases[i].text, err_name(e), said);
+    arch_free(a);
+  }
+}
+END_TEST
+
+/* What is scaled is no token, and each column's range counts. */
+START_TEST(tokens_are_columns_in_range) {
+  struct contract *c = contract_new();
+  struct arch *a = NULL;
+  char why[MAX_REASON_BYTES];
+  ck_assert_ptr_nonnull(c);
+  for (int i = 0; i < 3; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "t%d", i);
+    ck_assert_int_eq(contract_add_class(c, name), ERR_OK);
+    ck_assert_int_eq(contract_add_feature(c, name, NULL), ERR_OK);
+    c->features[i].range_lo = 0;
+    c->features[i].range_hi = 6 + i;
+  }
+  ck_assert_int_eq(arch_parse("embed 8 2, dense classes", c, &a, why), ERR_RANGE);
+  ck_assert_int_eq(arch_parse("embed 9 2, dense classes", c, &a, why), ERR_OK);
+  ck_assert_uint_eq(a->layers[0].out.width, 3);
+  arch_free(a);
+  c->scale.rule = SCALE_POOLED;
+  ck_assert_int_eq(arch_parse("embed 9 2, dense classes", c, &a, why), ERR_RANGE);
+  contract_free(c);
 }
 END_TEST
 
@@ -333,6 +393,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("arch", canonical_text, layers_are_linked, windows_have_extents, series_are_images_of_one_row,
-                   errors_of_windows, ends_of_blocks_are_partners, regression, errors_say_where_and_what,
-                   lengths_are_bounded, noise_is_survived);
+                   errors_of_windows, ends_of_blocks_are_partners, regression, errors_say_where_and_what, inputs_decide,
+                   tokens_are_columns_in_range, lengths_are_bounded, noise_is_survived);
 }

@@ -22,6 +22,18 @@ static inline struct contract toy_regression(size_t n_inputs) {
   return (struct contract){.task = TASK_REGRESS, .loss = LOSS_MEAN_SQUARED_ERROR, .n_features = n_inputs};
 }
 
+/* An image, or a series where the height is 1; raw values, and tokens, are 0 … most. */
+static inline struct contract toy_image(uint32_t height, uint32_t width, uint32_t channels, size_t n_classes,
+                                        double most) {
+  return (struct contract){.task = TASK_CLASSIFY,
+                           .loss = LOSS_CROSS_ENTROPY,
+                           .n_classes = n_classes,
+                           .height = height,
+                           .width = width,
+                           .channels = channels,
+                           .range_hi = most};
+}
+
 static inline struct schema *toy_schema(const char *arch, const struct contract *contract) {
   struct schema *s = NULL;
   char why[MAX_REASON_BYTES] = "";
