@@ -20,6 +20,7 @@
 #include "crypto/identity.h"
 #include "models/contract.h"
 #include "models/learner.h"
+#include "models/merging/statistic.h"
 #include "store/store.h"
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
@@ -37,7 +38,8 @@ struct job_config {
   struct contract *contract;
   char *arch; /* "dense 128, relu, dense classes" */
   struct train_config train;
-  bool is_steps_auto;             /* train.steps: auto: the swarm's median of steps in an epoch */
+  bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
+  enum statistic_policy statistics;
   uint64_t count;                 /* number of the last round; 0 = for ever */
   char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
   uint32_t init_version;          /* … and version; 0: none */

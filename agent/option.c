@@ -46,6 +46,8 @@ static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", 
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
+static const char *const statistic_words[] = {
+    [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled", NULL};
 
 #define SITE(field) IN_SITE, offsetof(struct config, field)
 #define PEER(field) IN_PEER, offsetof(struct peer_config, field)
@@ -200,6 +202,10 @@ const struct option option_table[] = {
      "schedule step: rounds between two steps"},
     {"train.step_factor", JOB(train.step_factor), &type_number, "0.5", BOUNDS(1e-6, 1), ANNOUNCED,
      "schedule step: what the rate is multiplied by"},
+    {"merge.statistics", JOB(statistics), &type_word, "pooled", ONE_OF(statistic_words), MUST_AGREE,
+     "running means and variances of batchnorm in a merge: pooled (of all samples together), mean (averaged as "
+     "weights), "
+     "or local (each site its own)"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,
@@ -215,6 +221,7 @@ const struct option option_table[] = {
 const size_t n_options = sizeof option_table / sizeof *option_table;
 _Static_assert(sizeof option_table / sizeof *option_table <= MAX_OPTIONS, "raise MAX_OPTIONS");
 _Static_assert(sizeof(enum task) == sizeof(unsigned), "see read_word");
+_Static_assert(sizeof(enum statistic_policy) == sizeof(unsigned), "see read_word");
 
 /* ---- reading by the table ----------------------------------------------------------------------------------------- */
 

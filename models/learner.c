@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "models/floats.h"
 #include "models/merging/merge.h"
+#include "models/merging/statistic.h"
 #include "models/net/loss.h"
 #include "models/net/net.h"
 
@@ -27,6 +28,7 @@ struct learner {
   bool pending;
   float **copies; /* [n_copies][P] x̂_j */
 
+  struct statistics statistics; /* which values of a model they are */
   struct distance_ring ring;
   uint32_t steps;          /* a round; 0: by epochs */
   double own_step;         /* ‖x after − x before‖ of the last learner_train */
@@ -72,7 +74,7 @@ static enum err allocate_copies(struct learner *l) {
 static enum err allocate_model(struct learner *l) {
   l->x = floats_new(net_floats(l->net));
   l->momentum = floats_new(net_floats(l->net));
-  l->copy = floats_new(net_floats(l->net));
+  l->copy = floats_new(net_floats(l->net)); /* these change places with x */
   l->spare = floats_new(net_floats(l->net));
   return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
 }
@@ -114,7 +116,9 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   l->config = *config;
   l->arch = schema_arch(config->schema);
   l->n = schema_parameters(config->schema);
-  e = open_net(l);
+  e = statistics_open(config->schema, &l->statistics);
+  if (!e)
+    e = open_net(l);
   if (!e)
     e = allocate_model(l);
   if (!e)
@@ -138,6 +142,7 @@ void learner_free(struct learner *l) {
   for (size_t i = 0; l->copies && i < l->config.n_copies; i++)
     free(l->copies[i]);
   net_free(l->net);
+  statistics_done(&l->statistics);
   float *arrays[] = {l->x, l->momentum, l->copy, l->spare, l->targets, l->d_z};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     free(arrays[i]);
@@ -301,7 +306,7 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
     return e;
   if (!floats_finite(l->x, l->n) || !floats_finite(l->momentum, l->n))
     return ERR_NON_FINITE;
-  l->own_step = floats_distance(l->x, l->spare, l->n);
+  l->own_step = learnt_distance(&l->statistics, l->x, l->spare, l->n);
   *out_report = (struct train_report){
       .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
   return ERR_OK;
@@ -373,21 +378,30 @@ void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes
   codec_write_values(copy_of(l, copy), l->n, out_bytes);
 }
 
-static struct mean_term bounded_term(struct learner *l, struct contribution *c, double bound) {
-  const float *copy = copy_of(l, c->copy);
-  c->distance = floats_distance(copy, l->copy, l->n);
-  c->clipped = c->distance > bound;
-  double weight = codec_gamma(l->config.codec) * c->weight;
-  return (struct mean_term){copy, c->clipped ? weight * (bound / c->distance) : weight};
+/* Sets what the caller is told of each, and what its difference is multiplied by. */
+static void judge_distances(const struct learner *l, struct contribution *contributions, size_t n, double bound) {
+  for (size_t i = 0; i < n; i++) {
+    struct contribution *c = &contributions[i];
+    c->distance = learnt_distance(&l->statistics, copy_of(l, c->copy), l->copy, l->n);
+    c->clipped = c->distance > bound;
+    double weight = codec_gamma(l->config.codec) * c->weight;
+    l->terms[i] = (struct mean_term){copy_of(l, c->copy), c->clipped ? weight * (bound / c->distance) : weight};
+  }
+}
+
+/* The merged model into spare: what is learnt under the bound, statistics by their policy and full weight. */
+static enum err merge_into_spare(struct learner *l, const struct contribution *contributions, size_t n) {
+  enum err e = merge_apply(l->x, l->copy, l->terms, n, l->n, l->spare);
+  for (size_t i = 0; i < n; i++)
+    l->terms[i].weight = codec_gamma(l->config.codec) * contributions[i].weight;
+  return e ? e : statistics_merge(&l->statistics, l->config.statistics, l->x, l->copy, l->terms, n, l->spare);
 }
 
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
-  MUST(n <= l->config.n_copies);
+  MUST(n <= l->config.n_copies && !l->pending);
   double bound = distance_ring_bound(&l->ring, l->own_step);
-  for (size_t i = 0; i < n; i++)
-    l->terms[i] = bounded_term(l, &contributions[i], bound);
-  MUST(!l->pending);
-  enum err e = merge_apply(l->x, l->copy, l->terms, n, l->n, l->spare);
+  judge_distances(l, contributions, n, bound);
+  enum err e = merge_into_spare(l, contributions, n);
   if (e)
     return e;
   float *merged = l->spare;
@@ -405,6 +419,7 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
   for (size_t i = 0; i < n; i++)
     chosen[i] = copy_of(l, copies[i]);
   merge_median(l->x, chosen, n, l->n);
+  statistics_floor(&l->statistics, l->x);
 }
 
 /* ---- evaluation */
@@ -649,6 +664,7 @@ enum err learner_go_on_from(struct learner *l, const float *values, bool is_firs
   if (!floats_finite(values, l->n))
     return ERR_NON_FINITE;
   memcpy(l->x, values, l->n * sizeof *l->x);
+  statistics_floor(&l->statistics, l->x);
   memset(l->momentum, 0, l->n * sizeof *l->momentum);
   if (is_first)
     memcpy(l->copy, l->x, l->n * sizeof *l->x);

@@ -29,6 +29,7 @@
 #include "models/judging/metrics.h"
 #include "models/kernels/selection.h"
 #include "models/merging/codec.h"
+#include "models/merging/statistic.h"
 #include "models/net/sgd.h"
 #include "models/schema.h"
 
@@ -36,9 +37,10 @@ struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */
   struct digest schema_hash;   /* of the schema, for the head of snapshots */
   struct train_config train;
-  struct codec codec;  /* encoding of differences */
-  struct digest init;  /* seed of the first weights: equal at every agent of the job */
-  uint64_t train_seed; /* with part: seed of order and dropout */
+  struct codec codec;               /* encoding of differences */
+  enum statistic_policy statistics; /* in a merge; equal at every agent of the job */
+  struct digest init;               /* seed of the first weights: equal at every agent of the job */
+  uint64_t train_seed;              /* with part: seed of order and dropout */
   uint32_t part;
   size_t n_copies; /* peers followed */
   const struct selection
@@ -113,12 +115,13 @@ void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes
 struct contribution {
   size_t copy;
   double weight;   /* w_j ≥ 0, Σ w_j ≤ 1 */
-  double distance; /* out: ‖x̂_j − x̂‖₂ */
+  double distance; /* out: ‖x̂_j − x̂‖₂ of what is learnt, statistics left out */
   bool clipped;    /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
 };
 
-/* x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂. With n = 0, x is unchanged to the bit.
- * ERR_MERGE_REFUSED: the result was not finite; x is unchanged. */
+/* x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂; statistics as the policy says (merging/statistic.h), which
+ * no bound scales and which drive none. With n = 0, x is unchanged to the bit. ERR_MERGE_REFUSED: the result was not
+ * finite; x is unchanged. */
 MUST_USE enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n);
 
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */

@@ -11,19 +11,15 @@
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
+#include "models/net/arch.h"
 
 enum { MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
 
 /* ---- what it is --------------------------------------------------------------------------------------------------- */
 
-/* Where the first weights come from is agreed with the contract: a line of its text, and part of its hash. */
-static void tell_init(struct agent_job *j) {
-  const struct job_config *job = &j->config->job;
-  char from[JOB_WORDS_BYTES], line[JOB_WORDS_BYTES + 16];
-  if (job->init_version == 0)
-    return;
-  job_words_write(job->init_name, job->init_version, from);
-  size_t n_line = (size_t)snprintf(line, sizeof line, "init from: %s\n", from), n = strlen(j->contract_text);
+/* What else is agreed with the contract: a line of its text, and part of its hash. */
+static void tell_line(struct agent_job *j, const char *line) {
+  size_t n_line = strlen(line), n = strlen(j->contract_text);
   if (n + n_line < MAX_SCHEMA_TEXT_BYTES)
     memcpy(j->contract_text + n, line, n_line + 1);
   struct digest_state state;
@@ -31,6 +27,22 @@ static void tell_init(struct agent_job *j) {
   digest_blake2b.add(&state, j->contract_digest.bytes, DIGEST_BYTES);
   digest_blake2b.add(&state, line, n_line);
   digest_blake2b.end(&state, &j->contract_digest);
+}
+
+/* Where the first weights come from; how statistics are merged, of a model that has some. */
+static void tell_job(struct agent_job *j) {
+  const struct job_config *job = &j->config->job;
+  const struct arch *arch = schema_arch(j->schema);
+  char from[JOB_WORDS_BYTES], line[JOB_WORDS_BYTES + 32];
+  if (job->init_version > 0) {
+    job_words_write(job->init_name, job->init_version, from);
+    snprintf(line, sizeof line, "init from: %s\n", from);
+    tell_line(j, line);
+  }
+  if (arch->n_trained < arch->n_parameters) {
+    snprintf(line, sizeof line, "merge statistics: %s\n", statistic_policy_name(job->statistics));
+    tell_line(j, line);
+  }
 }
 
 static enum err describe(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]) {
@@ -55,7 +67,7 @@ static enum err describe(struct agent_job *j, char why[MAX_CONFIG_WHY_BYTES]) {
     return e;
   }
   schema_hash(j->schema, &digest_blake2b, &j->schema_digest);
-  tell_init(j);
+  tell_job(j);
   j->id = job_id(&j->agent->swarm, job->name, job->version, job->run_label);
   return ERR_OK;
 }

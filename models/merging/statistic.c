@@ -8,6 +8,12 @@
 #include "base/must.h"
 #include "models/floats.h"
 
+const char *statistic_policy_name(enum statistic_policy policy) {
+  static const char *const names[] = {
+      [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled"};
+  return names[policy];
+}
+
 static const char variance_suffix[] = ".running_var", mean_suffix[] = ".running_mean";
 
 /* Length of the name before the suffix; 0: it does not end so. */

@@ -9,7 +9,8 @@
  *            is averaged
  *
  * A tensor called STEM.running_var is a variance, STEM.running_mean of the same shape its mean, as PyTorch names them; every
- * other statistic counts as a mean. No policy leaves a variance below 0, whatever peers sent: lossy differences to public
+ * other statistic counts as a mean. A joiner has none of its own: it starts from the median of all tensors, whatever the
+ * policy. Updates carry statistics under each policy, so `local` is no secrecy. No policy leaves a variance below 0, whatever peers sent: lossy differences to public
  * copies may pass it. A counter of batches is an integer, and this schema has only floats, so there is none to average.
  *
  * Statistics take no part in distances and norm bounds (learnt_distance): they are as large as the data's units make them,
@@ -29,6 +30,8 @@
 #include "models/schema.h"
 
 enum statistic_policy { STATISTIC_MEAN, STATISTIC_LOCAL, STATISTIC_POOLED };
+
+const char *statistic_policy_name(enum statistic_policy policy); /* "mean", "local", "pooled" */
 
 /* One tensor, by its place in the model. */
 struct statistic {

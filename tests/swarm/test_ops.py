@@ -118,15 +118,24 @@ class Events(unittest.TestCase):
                     waiting.kill()
 
     def test_a_contract_that_differs(self):
-        with Swarm("ab", ring("ab"), job={"init_seed": 1}, site={"round": {"meet_s": 1, "deadline_min_s": 0.2}}) as swarm:
-            swarm.write_job({**swarm.job, "init_seed": 2}, "other.job.yaml")
+        self.refuses({"init_seed": 2}, "init seed is 1 here, 2 there")
+
+    def test_a_policy_of_statistics_that_differs(self):
+        self.refuses({"merge": {"statistics": "local"}}, "merge statistics is pooled here, local there",
+                     {"model": "dense 8, batchnorm, relu, dense classes"})
+
+    def refuses(self, other, difference, job={}):
+        """b has the job file with some keys changed: a says what differs."""
+        site = {"round": {"meet_s": 1, "deadline_min_s": 0.2}}
+        with Swarm("ab", ring("ab"), job={"init_seed": 1, **job}, site=site) as swarm:
+            swarm.write_job({**swarm.job, **other}, "other.job.yaml")
             swarm.write_site("b", jobs={"job": "../other.job.yaml"})
             a = swarm.start()["a"]
             a.wait_peer("b", ["contract"], 20)
             wait_for(lambda: [row for row in self.lines(a, "--last", 100) if row["name"] == "contract"], 10, "the event")
             row = next(row for row in self.lines(a, "--last", 100) if row["name"] == "contract")
             self.assertEqual(row["peer"], "b")
-            self.assertEqual(row["text"], "init seed is 1 here, 2 there")
+            self.assertEqual(row["text"], difference)
 
     def test_a_peer_that_flaps_does_not_flood_the_ring(self):
         """Three at once, then one a minute, of each kind about one peer."""

@@ -38,7 +38,8 @@ START_TEST(the_least_config_has_every_default) {
   ck_assert(s->deadline_min_s == 1 && s->deadline_max_s == 120 && s->linger_s == 240);
   ck_assert(s->part == 0 && s->weights == WEIGHTS_METROPOLIS && s->max_share == 0.5 && s->when_done == WHEN_DONE_EXIT);
   ck_assert_ptr_null(s->test_path);
-  ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.contract->codec.kind == CODEC_F32);
+  ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.contract->codec.kind == CODEC_F32 &&
+            s->job.statistics == STATISTIC_POOLED);
   ck_assert(s->job.train.epochs == 1 && s->job.train.steps == 0 && s->job.train.batch == 32);
   ck_assert(s->job.contract->loss == LOSS_CROSS_ENTROPY && s->job.contract->n_classes == 2);
   config_free(c);
@@ -63,7 +64,8 @@ START_TEST(every_key_reaches_its_field) {
       "0.25\nvalidation: 0.15\n"
       "split: { rule: dirichlet 0.3, n: 5, seed: 3 }\ninit_seed: 4\nmodel: dense 128, relu, dense classes\n"
       "train: { steps: 40, batch: 16, learning_rate: 0.1, momentum: 0.5, weight_decay: 1e-4, schedule: cosine,"
-      " step_rounds: 3, step_factor: 0.25 }\ncodec: f16\ncount: 20\n";
+      " step_rounds: 3, step_factor: 0.25 }\ncodec: f16\ncount: 20\n"
+      "merge: { statistics: local }\n";
   struct site_folder f = site_folder_new(site, job);
   struct config *c = load(&f, NULL);
   const struct site_job_config *s = &c->jobs[0];
@@ -88,7 +90,7 @@ START_TEST(every_key_reaches_its_field) {
   ck_assert_str_eq(j->name, "fashion");
   ck_assert_str_eq(j->run_label, "x1");
   ck_assert_str_eq(j->arch, "dense 128, relu, dense classes");
-  ck_assert(j->version == 2 && k->codec.kind == CODEC_F16 && j->count == 20);
+  ck_assert(j->version == 2 && k->codec.kind == CODEC_F16 && j->count == 20 && j->statistics == STATISTIC_LOCAL);
   ck_assert(k->task == TASK_CLASSIFY && k->loss == LOSS_CROSS_ENTROPY && k->n_classes == 3);
   ck_assert_str_eq(k->classes[1].text, "b, c");
   ck_assert(k->height == 28 && k->width == 28 && k->channels == 1 && k->range_lo == 0 && k->range_hi == 255);

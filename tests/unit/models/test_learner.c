@@ -471,6 +471,101 @@ START_TEST(long_differences_are_clipped) {
 }
 END_TEST
 
+/* ---- statistics */
+
+static const char norm_arch[] = "dense 8, batchnorm, relu, dense classes";
+
+/* The model as floats, for free(). */
+static float *values_of(const struct bench *b) {
+  uint8_t *model = model_of(b);
+  float *values = malloc(4 * b->n);
+  ck_assert_ptr_nonnull(values);
+  memcpy(values, model + learner_model_bytes(b->learner) - 4 * b->n, 4 * b->n);
+  free(model);
+  return values;
+}
+
+static const struct tensor *tensor_named(const struct bench *b, const char *name) {
+  for (size_t i = 0; i < schema_tensors(b->schema); i++)
+    if (strcmp(schema_tensor(b->schema, i)->name, name) == 0)
+      return schema_tensor(b->schema, i);
+  ck_abort_msg("no tensor %s", name);
+  return NULL;
+}
+
+START_TEST(statistics_move_in_training_alone) {
+  struct bench b;
+  struct metrics m;
+  bench_init_as(&b, CODEC_F32, norm_arch);
+  const struct tensor *mean = tensor_named(&b, "batchnorm1.running_mean");
+  ck_assert_int_eq(mean->role, ROLE_STATISTIC);
+  float *first = values_of(&b);
+  for (size_t i = 0; i < mean->n_values; i++)
+    ck_assert_float_eq(first[mean->offset + i], 0);
+  for (uint64_t round = 1; round <= 8; round++)
+    train(&b, round);
+  float *trained = values_of(&b);
+  for (size_t i = 0; i < mean->n_values; i++)
+    ck_assert_float_ne(trained[mean->offset + i], 0);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+  ck_assert_double_gt(m.accuracy, 0.97); /* by the running values */
+  metrics_done(&m);
+  float *judged = values_of(&b);
+  ck_assert_mem_eq(trained, judged, 4 * b.n);
+  free(first);
+  free(trained);
+  free(judged);
+  bench_done(&b);
+}
+END_TEST
+
+/* A peer whose weights are far away and are clipped, whose means are 2 higher and whose variances 4 higher. */
+static void check_policy(enum statistic_policy policy, double mean_moved, double variance_moved) {
+  struct bench b;
+  size_t n;
+  bench_init_as(&b, CODEC_F32, norm_arch);
+  learner_free(b.learner);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.statistics = policy;
+  bench_open(&b, &config);
+  const struct tensor *mean = tensor_named(&b, "batchnorm1.running_mean");
+  const struct tensor *variance = tensor_named(&b, "batchnorm1.running_var");
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  train(&b, 1);
+  publish(&b, true, payload, &n);
+  float *before = values_of(&b), *peer = moved_copy(&b, 1000);
+  for (size_t i = 0; i < mean->n_values; i++) {
+    peer[mean->offset + i] = before[mean->offset + i] + 2;
+    peer[variance->offset + i] = before[variance->offset + i] + 4;
+  }
+  set_copy(&b, 0, peer);
+  struct contribution c = {.copy = 0, .weight = 0.25};
+  ck_assert_int_eq(learner_merge(b.learner, &c, 1), ERR_OK);
+  ck_assert(c.clipped);
+  ck_assert_double_eq_tol(c.distance, 1000 * sqrt((double)(b.n - 2 * mean->n_values)), 1);
+  float *after = values_of(&b);
+  for (size_t i = 0; i < mean->n_values; i++) {
+    ck_assert_float_eq_tol(after[mean->offset + i] - before[mean->offset + i], (float)mean_moved, 1e-4f);
+    ck_assert_float_eq_tol(after[variance->offset + i] - before[variance->offset + i], (float)variance_moved, 1e-4f);
+  }
+  ck_assert_float_lt(fabsf(after[0] - before[0]), 100); /* unclipped: 250 */
+  free(payload);
+  free(before);
+  free(peer);
+  free(after);
+  bench_done(&b);
+}
+
+/* With weights ¾ and ¼: Var[m] = ¾·0.5² + ¼·1.5² = 0.75. */
+START_TEST(statistics_merge_by_policy) {
+  check_policy(STATISTIC_MEAN, 0.5, 1);
+  check_policy(STATISTIC_LOCAL, 0, 0);
+  check_policy(STATISTIC_POOLED, 0.5, 1 + 0.75);
+}
+END_TEST
+
+/* ---- refusals */
+
 START_TEST(overflowing_merge_is_refused) {
   struct bench b;
   bench_init(&b, CODEC_F32);
@@ -762,13 +857,14 @@ START_TEST(a_model_from_elsewhere_is_gone_on_from) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN(
-      "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
-      sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
-      fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub, steps_win_over_epochs,
-      hook_stops_the_work, divergence_is_told, copies_follow_the_chain, copy_moves_when_published,
-      bad_payloads_leave_the_copies, merging_nobody_changes_no_bit, long_differences_are_clipped,
-      overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-      damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
-      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
+  return SUITE_RUN("learner", tensors_of_equal_name_and_shape_are_taken,
+                   a_number_of_steps_goes_on_where_the_round_before_stopped,
+                   sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
+                   fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
+                   steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
+                   copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
+                   long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
+                   overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
+                   damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused,
+                   unfit_configs_are_refused, unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
 }
