@@ -9,7 +9,17 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-enum { MAX_TILE_TAPS = 28, MAX_CHUNK = 32, MAX_CHUNK_FLOATS = 1 << 18, LINE_FLOATS = 16 };
+/* The compiler is neither to compute it again at each use nor to keep what is there for the next turn. */
+#define IN_REGISTER(pointer) __asm__("" : "+r"(pointer))
+
+enum {
+  MAX_TILE_TAPS = 28,
+  MAX_TILE_ROWS = 5,
+  MAX_ROW_TAPS = 5,
+  MAX_CHUNK = 32,
+  MAX_CHUNK_FLOATS = 1 << 18,
+  LINE_FLOATS = 16
+};
 
 static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
@@ -150,21 +160,23 @@ struct taps {
 
 struct tap_tile {
   size_t rows, taps, vectors;
+  bool slides; /* takes two sites side by side at once: for one channel in and stride 1 */
   void (*run)(const struct taps *s, size_t vector, size_t row, size_t tap);
 };
 
 /* The cheapest tile. Its cost by the rule of most CPUs: two multiply-adds, or two loads, or four cycles of latency. */
 static const struct tap_tile *tap_tile_of(const struct tap_tile *tiles, size_t n_tiles, size_t n_rows, size_t run,
-                                          size_t n_vectors) {
+                                          size_t n_vectors, bool may_slide) {
   const struct tap_tile *best = NULL;
   size_t least = 0;
   for (size_t i = 0; i < n_tiles; i++) {
     const struct tap_tile *t = &tiles[i];
-    if (t->rows > n_rows || t->taps > run || t->vectors > n_vectors)
+    if (t->rows > n_rows || t->taps > run || t->vectors > n_vectors || (t->slides && !may_slide))
       continue;
     size_t n = ((n_rows + t->rows - 1) / t->rows) * ((run + t->taps - 1) / t->taps) *
                ((n_vectors + t->vectors - 1) / t->vectors);
-    size_t loads = t->rows * t->taps + t->vectors, sums = t->rows * t->taps * t->vectors;
+    size_t values = t->slides ? t->rows * (t->taps + 1) / 2 : t->rows * t->taps;
+    size_t loads = values + t->vectors, sums = t->rows * t->taps * t->vectors;
     size_t slots = loads > sums ? loads : sums, cost = n * (slots > 8 ? slots + 1 : 9);
     if (!best || cost < least) {
       best = t;
@@ -230,17 +242,12 @@ static inline void four_add(float *p, four v) {
 #define put four_put
 #define add four_add
 #define SITES(vectors) ((vectors) == 1 ? 8 : 6)
-#define EACH_SITES(do, vectors) EACH_SITES_##vectors(do)
-#define EACH_SITES_1(do)                                                                                               \
-  do                                                                                                                   \
-  (1, 1) do(2, 1) do(3, 1) do(4, 1) do(5, 1) do(6, 1) do(7, 1) do(8, 1)
-#define EACH_SITES_2(do)                                                                                               \
-  do                                                                                                                   \
-  (1, 2) do(2, 2) do(3, 2) do(4, 2) do(5, 2) do(6, 2)
-#define EACH_TILE(do)                                                                                                  \
-  do                                                                                                                   \
-  (1, 1, 1) do(1, 3, 1) do(1, 5, 1) do(1, 8, 1) do(1, 12, 1) do(2, 5, 1) do(3, 3, 1) do(1, 1, 2) do(1, 3, 2) do(       \
-      1, 4, 2) do(1, 5, 2) do(1, 6, 2)
+#define EACH_SITES(make, vectors) EACH_SITES_##vectors(make)
+#define EACH_SITES_1(make) make(1, 1) make(2, 1) make(3, 1) make(4, 1) make(5, 1) make(6, 1) make(7, 1) make(8, 1)
+#define EACH_SITES_2(make) make(1, 2) make(2, 2) make(3, 2) make(4, 2) make(5, 2) make(6, 2)
+#define EACH_TILE(make)                                                                                                \
+  make(1, 1, 1, 0) make(1, 3, 1, 0) make(1, 5, 1, 0) make(1, 8, 1, 0) make(1, 12, 1, 0) make(2, 5, 1, 1)               \
+      make(3, 3, 1, 1) make(1, 1, 2, 0) make(1, 3, 2, 0) make(1, 4, 2, 0) make(1, 5, 2, 0) make(1, 6, 2, 0)
 #include "models/kernels/conv_direct_body.h"
 
 #undef KERNEL
@@ -301,9 +308,9 @@ INLINE AVX2 static void avx2_add(float *p, __m256 v) {
 #undef SITES
 #undef EACH_SITES_1
 #define SITES(vectors) ((vectors) == 1 ? 12 : 6)
-#define EACH_SITES_1(do)                                                                                               \
-  do                                                                                                                   \
-  (1, 1) do(2, 1) do(3, 1) do(4, 1) do(5, 1) do(6, 1) do(7, 1) do(8, 1) do(9, 1) do(10, 1) do(11, 1) do(12, 1)
+#define EACH_SITES_1(make)                                                                                             \
+  make(1, 1) make(2, 1) make(3, 1) make(4, 1) make(5, 1) make(6, 1) make(7, 1) make(8, 1) make(9, 1) make(10, 1)       \
+      make(11, 1) make(12, 1)
 #include "models/kernels/conv_direct_body.h"
 
 #undef KERNEL
@@ -364,16 +371,14 @@ INLINE AVX512 static void avx512_add(float *p, __m512 v) {
 #undef EACH_SITES_2
 #undef EACH_TILE
 #define SITES(vectors) 12
-#define EACH_SITES_2(do)                                                                                               \
-  do                                                                                                                   \
-  (1, 2) do(2, 2) do(3, 2) do(4, 2) do(5, 2) do(6, 2) do(7, 2) do(8, 2) do(9, 2) do(10, 2) do(11, 2) do(12, 2)
-#define EACH_TILE(do)                                                                                                  \
-  do                                                                                                                   \
-  (1, 1, 1) do(1, 3, 1) do(1, 5, 1) do(1, 8, 1) do(1, 12, 1) do(1, 16, 1) do(1, 20, 1) do(1, 24, 1) do(3, 3, 1) do(    \
-      3, 9, 1) do(5, 5, 1) do(1, 1, 2) do(1, 3, 2) do(1, 5, 2) do(1, 8, 2) do(1, 10, 2) do(1, 12,                      \
-                                                                                           2) do(2, 5,                 \
-                                                                                                 2) do(3, 3,           \
-                                                                                                       2) do(3, 4, 2)
+#define EACH_SITES_2(make)                                                                                             \
+  make(1, 2) make(2, 2) make(3, 2) make(4, 2) make(5, 2) make(6, 2) make(7, 2) make(8, 2) make(9, 2) make(10, 2)       \
+      make(11, 2) make(12, 2)
+#define EACH_TILE(make)                                                                                                \
+  make(1, 1, 1, 0) make(1, 3, 1, 0) make(1, 5, 1, 0) make(1, 8, 1, 0) make(1, 12, 1, 0) make(1, 16, 1, 0)              \
+      make(1, 20, 1, 0) make(1, 24, 1, 0) make(3, 3, 1, 1) make(3, 9, 1, 0) make(5, 5, 1, 1) make(1, 1, 2, 0)          \
+          make(1, 3, 2, 0) make(1, 5, 2, 0) make(1, 8, 2, 0) make(1, 10, 2, 0) make(1, 12, 2, 0) make(2, 5, 2, 1)      \
+              make(3, 3, 2, 1) make(3, 4, 2, 0)
 #include "models/kernels/conv_direct_body.h"
 
 const struct conv_kernel conv_direct_avx512 = {.name = "direct-avx512",

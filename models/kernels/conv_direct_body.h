@@ -9,8 +9,8 @@
  *   fma(a, b, c) = a·b + c, zero(), rectify(v) = max(v, 0) that passes NaN
  *   put(p, next, v, n, both)   the first n channels of v to p, and of the second sample to p + next if there are both
  *   add(p, v)           p[channel] += the sum of v's samples
- *   EACH_SITES(do, v)   do(1, v) … do(most, v), most being SITES(v)
- *   EACH_TILE(do)       do(rows, taps, vectors) of the tiles of ∂L/∂w, each with less registers than there are
+ *   EACH_SITES(make, v) make(1, v) … make(most, v), most being SITES(v)
+ *   EACH_TILE(make)     make(rows, taps, vectors, slides) of the tiles of ∂L/∂w, each with less registers than there are
  *
  * No include guard, on purpose. */
 
@@ -105,39 +105,111 @@ static void (*const KERNEL(site_tiles)[2][SITES(1) + 1])(const struct gather *, 
 #undef DO
 };
 
+/* One channel comes in: neighbours in a row share all but one of their inputs, so each input is read once for all its
+ * taps. */
+INLINE TARGET static void KERNEL(row)(const struct gather *g, const struct span *s, size_t v, size_t group,
+                                      size_t column, size_t taps) {
+  enum { SITES_IN_ROW = SITES(1) };
+  VEC acc[SITES_IN_ROW], bias = g->bias ? take_weights(g->bias + v * KERNEL(channels)) : zero();
+  UNROLL for (size_t i = 0; i < SITES_IN_ROW; i++) acc[i] = bias;
+  const float *x = s->x + group * g->x_group + column * GROUP, *w = s->w + v * g->w_vector;
+  for (size_t h = 0; h < s->n_rows; h++, w += g->w_row, x += g->x_row) {
+    VEC weights[MAX_ROW_TAPS];
+    UNROLL for (size_t t = 0; t < taps; t++) weights[t] = take_weights(w + t * KERNEL(channels));
+    UNROLL for (size_t q = 0; q < SITES_IN_ROW + taps - 1; q++) {
+      VEC value = broadcast(x + q * GROUP);
+      UNROLL for (size_t t = 0; t < taps; t++) if (q >= t && q - t < SITES_IN_ROW) acc[q - t] =
+          fma(value, weights[t], acc[q - t]);
+    }
+  }
+  float *out = s->out + group * GROUP * g->out_image + column * g->out_pixel + v * KERNEL(channels);
+  UNROLL for (size_t i = 0; i < SITES_IN_ROW; i++) {
+    VEC value = g->relu ? rectify(acc[i]) : acc[i];
+    put(out + i * g->out_pixel, g->out_image, value, g->n_channels - v * KERNEL(channels), group * GROUP + 1 < g->n);
+  }
+}
+
+TARGET static void KERNEL(row_3)(const struct gather *g, const struct span *s, size_t v, size_t group, size_t column) {
+  KERNEL(row)(g, s, v, group, column, 3);
+}
+
+TARGET static void KERNEL(row_5)(const struct gather *g, const struct span *s, size_t v, size_t group, size_t column) {
+  KERNEL(row)(g, s, v, group, column, 5);
+}
+
+static void KERNEL(span_by_rows)(const struct gather *g, const struct span *s, size_t n_groups, size_t n_vectors) {
+  for (size_t group = 0; group < n_groups; group++)
+    for (size_t v = 0; v < n_vectors; v++)
+      for (size_t column = 0; column < s->n_columns; column += SITES(1)) /* the last tile may do some once more */
+        (s->run == 3 * GROUP ? KERNEL(row_3) : KERNEL(row_5))(g, s, v, group,
+                                                              min_size(column, s->n_columns - SITES(1)));
+}
+
+static void KERNEL(span_by_sites)(const struct gather *g, const struct span *s, size_t n_groups, size_t n_vectors) {
+  size_t n_sites = s->n_columns * n_groups;
+  for (size_t v = 0, vectors; v < n_vectors; v += vectors) {
+    vectors = n_vectors - v > 1 ? 2 : 1;
+    size_t most = vectors == 1 ? SITES(1) : SITES(2);
+    for (size_t at = 0, sites; at < n_sites; at += sites) {
+      sites = next_tile(n_sites - at, most);
+      KERNEL(site_tiles)[vectors - 1][sites](g, s, v, at);
+    }
+  }
+}
+
 static void KERNEL(gather)(const struct gather *g) {
   size_t n_vectors = KERNEL(padded)(g->n_channels) / KERNEL(channels), n_groups = (g->n + GROUP - 1) / GROUP;
   for (size_t i = 0; i < g->high.n_out; i++)
     for (size_t j = 0, n; j < g->wide.n_out; j += n) {
       n = axis_alike(&g->wide, j);
       struct span s = span_of(g, i, j, n);
-      for (size_t v = 0, vectors; v < n_vectors; v += vectors) {
-        vectors = n_vectors - v > 1 ? 2 : 1;
-        size_t most = vectors == 1 ? SITES(1) : SITES(2);
-        for (size_t at = 0, sites; at < n * n_groups; at += sites) {
-          sites = next_tile(n * n_groups - at, most);
-          KERNEL(site_tiles)[vectors - 1][sites](g, &s, v, at);
-        }
-      }
+      bool by_rows = s.x_step == GROUP && s.n_columns >= SITES(1) && (s.run == 3 * GROUP || s.run == 5 * GROUP);
+      (by_rows ? KERNEL(span_by_rows) : KERNEL(span_by_sites))(g, &s, n_groups, n_vectors);
     }
 }
 
 /* ---- the gradient of the weights: a tile of taps × outputs is summed over all sites of a group of samples */
 
+/* One step adds site j of a row or, where `two`, j and j + 1: with one channel and stride 1 tap t + 1 sees of j what tap t
+ * sees of j + 1. */
+INLINE TARGET static void KERNEL(taps_step)(const float *const x[MAX_TILE_ROWS], const float *dz, size_t dz_pixel,
+                                            size_t rows, size_t taps, size_t vectors, bool two,
+                                            VEC acc[MAX_TILE_TAPS][2]) {
+  VEC d[2], next[2];
+  UNROLL for (size_t v = 0; v < vectors; v++) {
+    d[v] = take(dz + v * WIDTH);
+    if (two)
+      next[v] = take(dz + dz_pixel + v * WIDTH);
+  }
+  UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t t = 0; t < taps + two; t++) {
+    VEC value = broadcast(x[r] + t * GROUP);
+    UNROLL for (size_t v = 0; v < vectors; v++) {
+      if (t < taps)
+        acc[r * taps + t][v] = fma(value, d[v], acc[r * taps + t][v]);
+      if (two && t > 0)
+        acc[r * taps + t - 1][v] = fma(value, next[v], acc[r * taps + t - 1][v]);
+    }
+  }
+}
+
 INLINE TARGET static void KERNEL(taps)(const struct taps *s, size_t v0, size_t row, size_t tap, size_t rows,
-                                       size_t taps, size_t vectors) {
+                                       size_t taps, size_t vectors, bool slides) {
   VEC acc[MAX_TILE_TAPS][2];
   UNROLL for (size_t t = 0; t < rows * taps; t++) UNROLL for (size_t v = 0; v < vectors; v++) acc[t][v] = zero();
-  const float *x_row = s->x + row * s->x_row + tap * GROUP, *dz = s->dz + v0 * WIDTH;
-  for (size_t i = 0; i < s->out_height; i++, x_row += s->x_down) {
-    const float *x = x_row;
-    for (size_t j = 0; j < s->out_width; j++, x += s->x_right, dz += s->dz_pixel) {
-      VEC d[2];
-      UNROLL for (size_t v = 0; v < vectors; v++) d[v] = take(dz + v * WIDTH);
-      UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t t = 0; t < taps; t++) {
-        VEC value = broadcast(x + r * s->x_row + t * GROUP);
-        UNROLL for (size_t v = 0; v < vectors; v++) acc[r * taps + t][v] = fma(value, d[v], acc[r * taps + t][v]);
-      }
+  const float *first = s->x + row * s->x_row + tap * GROUP, *dz = s->dz + v0 * WIDTH;
+  for (size_t i = 0; i < s->out_height; i++, first += s->x_down) {
+    const float *x[MAX_TILE_ROWS];
+    UNROLL for (size_t r = 0; r < rows; r++) x[r] = first + r * s->x_row;
+    size_t j = 0;
+    for (; slides && j + 2 <= s->out_width; j += 2, dz += 2 * s->dz_pixel) {
+      UNROLL for (size_t r = 0; r < rows; r++) IN_REGISTER(x[r]);
+      KERNEL(taps_step)(x, dz, s->dz_pixel, rows, taps, vectors, true, acc);
+      UNROLL for (size_t r = 0; r < rows; r++) x[r] += 2 * GROUP;
+    }
+    for (; j < s->out_width; j++, dz += s->dz_pixel) {
+      UNROLL for (size_t r = 0; r < rows; r++) IN_REGISTER(x[r]);
+      KERNEL(taps_step)(x, dz, s->dz_pixel, rows, taps, vectors, false, acc);
+      UNROLL for (size_t r = 0; r < rows; r++) x[r] += s->x_right;
     }
   }
   UNROLL for (size_t r = 0; r < rows; r++) UNROLL for (size_t t = 0; t < taps; t++) {
@@ -148,18 +220,19 @@ INLINE TARGET static void KERNEL(taps)(const struct taps *s, size_t v0, size_t r
   }
 }
 
-#define DO(n_rows, n_taps, n_vectors)                                                                                  \
-  TARGET static void KERNEL(taps_##n_rows##_##n_taps##_##n_vectors)(const struct taps *s, size_t v, size_t row,        \
-                                                                    size_t tap) {                                      \
-    KERNEL(taps)(s, v, row, tap, n_rows, n_taps, n_vectors);                                                           \
+#define NAME(rows, taps, vectors, slides) KERNEL(taps_##rows##_##taps##_##vectors##_##slides)
+#define DO(n_rows, n_taps, n_vectors, slides)                                                                          \
+  TARGET static void NAME(n_rows, n_taps, n_vectors, slides)(const struct taps *s, size_t v, size_t row, size_t tap) { \
+    KERNEL(taps)(s, v, row, tap, n_rows, n_taps, n_vectors, slides);                                                   \
   }
 EACH_TILE(DO)
 #undef DO
 
 static const struct tap_tile KERNEL(tap_tiles)[] = {
-#define DO(n_rows, n_taps, n_vectors) {n_rows, n_taps, n_vectors, KERNEL(taps_##n_rows##_##n_taps##_##n_vectors)},
+#define DO(rows, taps, vectors, slides) {rows, taps, vectors, slides, NAME(rows, taps, vectors, slides)},
     EACH_TILE(DO)
 #undef DO
+#undef NAME
 };
 
 TARGET static void KERNEL(sum)(const float *dz, size_t n_sites, size_t n_vectors, float *g) {
@@ -344,7 +417,7 @@ static void KERNEL(back_weights)(const struct conv_shape *s, const float *x, siz
                                  float *g) {
   size_t n_vectors = KERNEL(padded)(s->c_out) / KERNEL(channels), run = s->kernel_width * s->c_in;
   const struct tap_tile *tile = tap_tile_of(KERNEL(tap_tiles), sizeof KERNEL(tap_tiles) / sizeof *KERNEL(tap_tiles),
-                                            s->kernel_height, run, n_vectors);
+                                            s->kernel_height, run, n_vectors, s->stride * s->c_in == 1);
   struct taps t = {.x = x,
                    .x_row = x_width * s->c_in * GROUP,
                    .x_down = s->stride * x_width * s->c_in * GROUP,
