@@ -4,11 +4,11 @@
  *   depthwise      out[y][x][c] = b[c] + Σ_{i,j}   w[c][i][j]    · in[y·S + i − P][x·S + j − P][c]
  *
  * with zeros where that is outside. Weights [c_out][kernel height][kernel width][c_in], behind them b [c_out]. */
-#include <cblas.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "models/kernels/conv.h"
 #include "models/net/layer.h"
 #include "models/net/window.h"
 
@@ -72,82 +72,98 @@ static double conv_flops(const struct layer *l) {
   return 2.0 * (double)patch(l) * l->n_out;
 }
 
-/* ---- conv, plain: each image's patches as rows of a matrix, and OpenBLAS */
+/* ---- conv and conv1d: ways of computing them, which are models/kernels/conv.h's */
+
+static struct conv_shape shape_of(const struct layer *l) {
+  return (struct conv_shape){.height = l->in.height,
+                             .width = l->in.width,
+                             .c_in = l->in.channels,
+                             .kernel_height = l->window.height,
+                             .kernel_width = l->window.width,
+                             .stride = l->window.stride,
+                             .pad_height = l->window.pad_height,
+                             .pad_width = l->window.pad_width,
+                             .out_height = l->out.height,
+                             .out_width = l->out.width,
+                             .c_out = l->out.channels};
+}
+
+static struct conv_batch batch_of(const struct pass *p) {
+  return (struct conv_batch){.n = p->n, .x = p->in, .w = p->w, .relu = p->relu, .scratch = p->scratch, .y = p->out};
+}
+
+/* The functions of a row of conv_kernels. */
+#define DEFINE(kernel)                                                                                                 \
+  static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    return cpu_has(cpu, &conv_##kernel.needs) && (!conv_##kernel.fits || conv_##kernel.fits(&s));                      \
+  }                                                                                                                    \
+  static size_t kernel##_scratch(const struct layer *l, size_t n) {                                                    \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    return conv_##kernel.scratch(&s, n);                                                                               \
+  }                                                                                                                    \
+  static void kernel##_forward(const struct layer *l, const struct pass *p) {                                          \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    struct conv_batch b = batch_of(p);                                                                                 \
+    conv_##kernel.forward(&s, &b);                                                                                     \
+  }                                                                                                                    \
+  static void kernel##_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {               \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    struct conv_batch b = batch_of(p);                                                                                 \
+    conv_##kernel.backward(                                                                                            \
+        &s, &b, &(struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .momentum = d->momentum, .g = d->g});           \
+  }
+#define ROW(kernel)                                                                                                    \
+  .fits = kernel##_fits, .takes_relu = true, .scratch = kernel##_scratch, .forward = kernel##_forward,                 \
+  .backward = kernel##_backward
+
+/* The same of one with its own layout of weights. */
+#define DEFINE_OWN(kernel)                                                                                             \
+  DEFINE(kernel)                                                                                                       \
+  static size_t kernel##_weights(const struct layer *l) {                                                              \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    return conv_##kernel.weights(&s);                                                                                  \
+  }                                                                                                                    \
+  static void kernel##_load(const struct layer *l, const float *w, float *own) {                                       \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    conv_##kernel.load(&s, w, own);                                                                                    \
+  }                                                                                                                    \
+  static void kernel##_store(const struct layer *l, const float *own, float *w) {                                      \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    conv_##kernel.store(&s, own, w);                                                                                   \
+  }
+#define ROW_OWN(kernel) ROW(kernel), .weights = kernel##_weights, .load = kernel##_load, .store = kernel##_store
+
+DEFINE(im2col)
+DEFINE(im2col_batch)
+DEFINE(winograd)
+DEFINE(matmul)
+DEFINE_OWN(direct)
+#if defined __x86_64__
+DEFINE_OWN(direct_avx2)
+DEFINE_OWN(direct_avx512)
+DEFINE_OWN(paired_avx512)
+#endif
+
+/* Where a CPU has no row of its own, OpenBLAS has most likely kernels for it: so im2col stands behind direct. */
+static const struct kernel conv_rows[] = {
+    {.name = "direct", ROW_OWN(direct)},
+    {.name = "im2col-batch", ROW(im2col_batch)},
+    {.name = "winograd", ROW(winograd)},
+    {.name = "im2col", ROW(im2col)},
+    {.name = "matmul", ROW(matmul)},
+#if defined __x86_64__
+    {.name = "direct-avx2", ROW_OWN(direct_avx2)},
+    {.name = "direct-avx512", ROW_OWN(direct_avx512)},
+    {.name = "paired-avx512", ROW_OWN(paired_avx512)},
+#endif
+};
+
+/* ---- depthwise */
 
 static size_t places(const struct layer *l) {
   return (size_t)l->out.height * l->out.width;
 }
-
-/* The patches of one image and, backwards, their gradient: each [places][patch]. */
-static size_t plain_scratch(const struct layer *l, size_t n) {
-  (void)n;
-  return 2 * places(l) * patch(l);
-}
-
-/* One place's patch of the image: copied from it, zeros outside. */
-static void read_patch(const struct layer *l, uint32_t y, uint32_t x, const float *image, float *out_patch) {
-  const size_t c = l->in.channels;
-  const struct window_part part = window_at(l, y, x);
-  memset(out_patch, 0, patch(l) * sizeof *out_patch);
-  for (uint32_t i = part.top; i < part.bottom; i++)
-    memcpy(out_patch + (i * l->window.width + part.left) * c,
-           image + ((size_t)(part.y + i) * l->in.width + (size_t)(part.x + part.left)) * c,
-           (part.right - part.left) * c * sizeof *image);
-}
-
-/* The other way: added to the image. */
-static void add_patch(const struct layer *l, uint32_t y, uint32_t x, const float *patch_values, float *image) {
-  const size_t c = l->in.channels;
-  const struct window_part part = window_at(l, y, x);
-  for (uint32_t i = part.top; i < part.bottom; i++) {
-    const float *from = patch_values + (i * l->window.width + part.left) * c;
-    float *to = image + ((size_t)(part.y + i) * l->in.width + (size_t)(part.x + part.left)) * c;
-    for (size_t k = 0; k < (part.right - part.left) * c; k++)
-      to[k] += from[k];
-  }
-}
-
-static void read_patches(const struct layer *l, const float *image, float *out_patches) {
-  for (uint32_t y = 0; y < l->out.height; y++)
-    for (uint32_t x = 0; x < l->out.width; x++)
-      read_patch(l, y, x, image, out_patches + ((size_t)y * l->out.width + x) * patch(l));
-}
-
-static void plain_forward(const struct layer *l, const struct pass *p) {
-  const blasint m = (blasint)places(l), k = (blasint)patch(l), c = (blasint)l->out.channels;
-  const float *bias = p->w + patch(l) * l->out.channels;
-  for (size_t i = 0; i < p->n; i++) {
-    float *out = p->out + i * l->n_out;
-    read_patches(l, p->in + i * l->n_in, p->scratch);
-    for (size_t at = 0; at < places(l); at++)
-      memcpy(out + at * l->out.channels, bias, l->out.channels * sizeof *bias);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, c, k, 1, p->scratch, k, p->w, k, 1, out, c);
-  }
-}
-
-static void plain_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
-  const blasint m = (blasint)places(l), k = (blasint)patch(l), c = (blasint)l->out.channels;
-  float *g_bias = d->g + patch(l) * l->out.channels, *d_patches = p->scratch + places(l) * patch(l);
-  cblas_sscal(c, d->momentum, g_bias, 1);
-  for (size_t i = 0; i < p->n; i++) {
-    const float *d_out = d->d_out + i * l->n_out;
-    read_patches(l, p->in + i * l->n_in, p->scratch);
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, k, m, 1, d_out, c, p->scratch, k, i > 0 ? 1 : d->momentum,
-                d->g, k);
-    for (size_t at = 0; at < places(l); at++)
-      cblas_saxpy(c, 1, d_out + at * l->out.channels, 1, g_bias, 1);
-    if (!d->d_in)
-      continue;
-    float *d_in = d->d_in + i * l->n_in;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, k, c, 1, d_out, c, p->w, k, 0, d_patches, k);
-    memset(d_in, 0, l->n_in * sizeof *d_in);
-    for (uint32_t y = 0; y < l->out.height; y++)
-      for (uint32_t x = 0; x < l->out.width; x++)
-        add_patch(l, y, x, d_patches + ((size_t)y * l->out.width + x) * patch(l), d_in);
-  }
-}
-
-/* ---- depthwise */
 
 static enum err depthwise_shape(struct layer *l, char why[MAX_REASON_BYTES]) {
   return window_shape(l, l->in.channels, why);
@@ -218,10 +234,6 @@ static void depthwise_backward(const struct layer *l, const struct pass *p, cons
 
 /* ---- the rows */
 
-static const struct kernel conv_kernels[] = {
-    {.name = "plain", .scratch = plain_scratch, .forward = plain_forward, .backward = plain_backward},
-};
-
 static const struct kernel depthwise_kernels[] = {
     {.name = "plain", .forward = depthwise_forward, .backward = depthwise_backward},
 };
@@ -239,7 +251,7 @@ const struct layer_type layer_conv = {
     .tensors = conv_tensors,
     .init = conv_init,
     .flops = conv_flops,
-    KERNELS(conv_kernels),
+    KERNELS(conv_rows),
 };
 
 const struct layer_type layer_conv1d = {
@@ -253,7 +265,7 @@ const struct layer_type layer_conv1d = {
     .tensors = conv_tensors,
     .init = conv_init,
     .flops = conv_flops,
-    KERNELS(conv_kernels),
+    KERNELS(conv_rows),
 };
 
 const struct layer_type layer_depthwise = {
