@@ -447,7 +447,8 @@ static enum err check_contract(struct loader *l) {
     return FAIL(l, GROUP_JOB, "classes", ERR_SYNTAX,
                 "is missing; write the names in their order, as in [ ok, scratch ]");
   if (c->n_features == 0 && c->channels == 0)
-    return FAIL(l, GROUP_JOB, "features", ERR_SYNTAX, "is missing; write the columns, or input: 28x28x1 for images");
+    return FAIL(l, GROUP_JOB, "features", ERR_SYNTAX,
+                "is missing; write the columns, or input: 28x28x1 for images, 128x9 for series");
   if ((c->task == TASK_REGRESS) != (c->loss == LOSS_MEAN_SQUARED_ERROR))
     return FAIL(l, GROUP_JOB, "loss", ERR_RANGE, "does not fit task: %s; remove the line", task_name(c->task));
   enum err e = contract_check(c, reason);
@@ -467,11 +468,20 @@ static enum err check_contract(struct loader *l) {
 static enum err check_model(struct loader *l) {
   char reason[MAX_REASON_BYTES];
   struct schema *schema;
+  size_t n_bytes;
+  uint32_t batch = l->site_job->job.train.batch;
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return FAIL(l, GROUP_JOB, "model", e, "%s", reason);
+  e = learner_workspace(schema, batch, NULL, &n_bytes);
   schema_free(schema);
-  return ERR_OK;
+  if (e == ERR_LIMIT)
+    return FAIL(l, GROUP_JOB, "model", e,
+                "a batch of %" PRIu32
+                " samples takes more than 1 GiB between its layers; make train.batch or the layers "
+                "smaller",
+                batch);
+  return e ? no_memory(l->why) : ERR_OK;
 }
 
 static enum err check_memory(struct loader *l) {

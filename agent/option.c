@@ -163,7 +163,7 @@ const struct option option_table[] = {
     {"features", CONTRACT(features), &type_features, "", NO_BOUNDS, MUST_AGREE,
      "CSV columns of the inputs, each a name or { name, unit, range }; the order counts"},
     {"input", CONTRACT(height), &type_shape, "", NO_BOUNDS, MUST_AGREE,
-     "images: height x width x channels, as in 28x28x1"},
+     "images: height x width x channels, as in 28x28x1; series: steps x values, as in 128x9"},
     {"range", CONTRACT(range_lo), &type_range, "", NO_BOUNDS, MUST_AGREE, "what raw inputs range over, as in 0..255"},
     {"scale", CONTRACT(scale), &type_scale, "none", NO_BOUNDS, MUST_AGREE,
      "standardisation: none, { mean, sd } with the numbers, pooled (of all sites together), or local (each site its "

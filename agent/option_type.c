@@ -274,9 +274,12 @@ static enum err read_shape(struct option_reader *r, const struct option *o, cons
 
 static void write_shape(const struct option *o, const void *base, FILE *out) {
   const struct contract *c = base;
+  char text[SHAPE_TEXT_BYTES];
   (void)o;
-  if (c->channels)
-    fprintf(out, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, c->height, c->width, c->channels);
+  if (c->channels == 0)
+    return;
+  scalar_shape_write((const uint32_t[]){c->height, c->width, c->channels}, text);
+  fputs(text, out);
 }
 
 static enum err read_range(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {

@@ -151,19 +151,34 @@ enum err scalar_address(const char *text, enum address_use use, char why[MAX_REA
 
 enum err scalar_shape(const char *text, uint32_t out_shape[3], char why[MAX_REASON_BYTES]) {
   uint32_t shape[3];
-  const char *at = text;
-  for (size_t i = 0; i < 3; i++) {
+  size_t n_extents = 0;
+  for (const char *at = text; n_extents < 3; at++) {
     size_t n = count_digits(at);
     uint64_t extent;
-    if (n == 0 || at[n] != (i < 2 ? 'x' : '\0') || (i == 0 && at[0] == '-'))
-      return FAIL(ERR_SYNTAX, QUOTED " is not a shape; write height x width x channels as in 28x28x1", text);
+    if (n == 0 || at[0] == '-' || (at[n] != 'x' && at[n] != '\0'))
+      break;
     if (!digits_value(at, n, &extent) || extent < 1 || extent > MAX_FEATURES)
       return FAIL(ERR_RANGE, QUOTED " has an extent out of range; write 1 to %d", text, MAX_FEATURES);
-    shape[i] = (uint32_t)extent;
-    at += n + 1;
+    shape[n_extents++] = (uint32_t)extent;
+    at += n;
+    if (*at == '\0' && n_extents > 1) {
+      out_shape[0] = 1; /* the only row of a series */
+      memcpy(out_shape + 3 - n_extents, shape, n_extents * sizeof *shape);
+      return ERR_OK;
+    }
+    if (*at == '\0')
+      break;
   }
-  memcpy(out_shape, shape, sizeof shape);
-  return ERR_OK;
+  return FAIL(ERR_SYNTAX,
+              QUOTED
+              " is not a shape; write height x width x channels of an image as in 28x28x1, or steps x values of a "
+              "series as in 128x9",
+              text);
+}
+
+void scalar_shape_write(const uint32_t shape[3], char out_text[SHAPE_TEXT_BYTES]) {
+  int n = shape[0] > 1 ? snprintf(out_text, SHAPE_TEXT_BYTES, "%" PRIu32 "x", shape[0]) : 0;
+  snprintf(out_text + n, SHAPE_TEXT_BYTES - (size_t)n, "%" PRIu32 "x%" PRIu32, shape[1], shape[2]);
 }
 
 enum err scalar_range(const char *text, double *out_lo, double *out_hi, char why[MAX_REASON_BYTES]) {

@@ -33,7 +33,9 @@ MUST_USE enum err scalar_label(const char *text, char why[MAX_REASON_BYTES]);
 enum address_use { ADDRESS_LISTEN, ADDRESS_DIAL };
 MUST_USE enum err scalar_address(const char *text, enum address_use use, char why[MAX_REASON_BYTES]);
 
-/* "28x28x1": height, width, channels. */
+/* "28x28x1": height, width, channels; "128x9": steps and values of a series, which is an image of height 1. And back. */
+enum { SHAPE_TEXT_BYTES = 33 };
+void scalar_shape_write(const uint32_t shape[3], char out_text[SHAPE_TEXT_BYTES]);
 MUST_USE enum err scalar_shape(const char *text, uint32_t out_shape[3], char why[MAX_REASON_BYTES]);
 
 /* "0..255": two numbers, the first below the second. */

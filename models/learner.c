@@ -79,17 +79,44 @@ static enum err allocate_model(struct learner *l) {
   return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
 }
 
-/* The training batch, or more to judge by where samples are small. */
-static enum err open_net(struct learner *l) {
-  size_t batch = l->config.train.batch, n_floats;
-  struct net_config config = {
-      .max_batch = batch, .batch = batch, .cpu = cpu_detect(), .selection = l->config.selection};
-  enum err e = net_workspace(l->arch, &config, &n_floats);
+/* Room for the training batch, or for more to judge by where samples are small. */
+static enum err plan_net(const struct arch *arch, uint32_t batch, const struct selection *selection,
+                         struct net_config *out_config, size_t *out_floats) {
+  struct net_config config = {.max_batch = batch, .batch = batch, .cpu = cpu_detect(), .selection = selection};
+  size_t n_training, n_judging;
+  enum err e = net_workspace(arch, &config, &n_training);
   if (e)
     return e;
-  size_t small = EVALUATION_FLOATS / (n_floats / batch + 1);
-  size_t judged = small < EVALUATION_BATCH ? small : EVALUATION_BATCH;
-  config.max_batch = l->max_batch = judged > batch ? judged : batch;
+  *out_config = config;
+  *out_floats = n_training;
+  for (config.max_batch = EVALUATION_BATCH; config.max_batch > batch; config.max_batch /= 2) {
+    e = net_workspace(arch, &config, &n_judging);
+    if (e == ERR_OK && (n_judging <= EVALUATION_FLOATS || n_judging == n_training)) {
+      *out_config = config;
+      *out_floats = n_judging;
+      return ERR_OK;
+    }
+  }
+  return ERR_OK;
+}
+
+enum err learner_workspace(const struct schema *schema, uint32_t batch, const struct selection *selection,
+                           size_t *out_bytes) {
+  struct net_config config;
+  size_t n_floats;
+  enum err e = plan_net(schema_arch(schema), batch, selection, &config, &n_floats);
+  if (!e)
+    *out_bytes = n_floats * sizeof(float);
+  return e;
+}
+
+static enum err open_net(struct learner *l) {
+  struct net_config config;
+  size_t n_floats;
+  enum err e = plan_net(l->arch, l->config.train.batch, l->config.selection, &config, &n_floats);
+  if (e)
+    return e;
+  l->max_batch = config.max_batch;
   return net_open(l->arch, &config, &l->net);
 }
 

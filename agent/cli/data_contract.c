@@ -65,7 +65,9 @@ static void write_feature(const struct feature *f, FILE *out) {
 
 static void write_inputs(const struct contract *c, FILE *out) {
   if (contract_is_image(c)) {
-    fprintf(out, "input: %" PRIu32 "x%" PRIu32 "x%" PRIu32 "\nrange: ", c->height, c->width, c->channels);
+    char shape[SHAPE_TEXT_BYTES];
+    scalar_shape_write((const uint32_t[]){c->height, c->width, c->channels}, shape);
+    fprintf(out, "input: %s\nrange: ", shape);
     write_number(c->range_lo, out);
     fputs("..", out);
     write_number(c->range_hi, out);

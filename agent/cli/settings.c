@@ -14,6 +14,7 @@
 #include "agent/key.h"
 #include "agent/round_json.h"
 #include "crypto/key_text.h"
+#include "models/learner.h"
 #include "models/schema.h"
 
 static const char *const scope_names[] = {[MUST_AGREE] = "must agree", [ANNOUNCED] = "announced", [LOCAL] = "local"};
@@ -151,8 +152,8 @@ static enum err check_data_files(const struct config *c, const struct site_job_c
 }
 
 /* What the model trained alone will cost, 0 without one; by auto it may end soon. */
-static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model) {
-  return shadow_is_wanted(c, s) ? SHADOW_ARRAYS * model : 0;
+static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model, size_t workspace) {
+  return shadow_is_wanted(c, s) ? SHADOW_ARRAYS * model + workspace : 0;
 }
 
 /* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
@@ -171,7 +172,7 @@ static json_t *shadow_seconds(const struct config *c, const struct site_job_conf
   return json_number(digest_is_zero(&last.shadow) ? last.train_seconds : last.shadow_seconds);
 }
 
-/* What the jobs will cost: the models in memory, and the updates of one round. */
+/* What the jobs will cost: the models and the layers' workspace in memory, and the updates of one round. */
 static json_t *forecast_job(const struct config *c, const struct site_job_config *s) {
   enum {
     OWN_MODELS = 9
@@ -181,10 +182,14 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   char reason[MAX_REASON_BYTES];
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return NULL; /* config_load has made the same one */
-  size_t n_parameters = schema_parameters(schema);
+  size_t n_parameters = schema_parameters(schema), workspace = 0;
+  enum err e = learner_workspace(schema, job->train.batch, NULL, &workspace);
   schema_free(schema);
+  if (e)
+    return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
-  size_t shadow = shadow_bytes(c, s, model), memory = (OWN_MODELS + c->n_peers) * model + shadow;
+  size_t shadow = shadow_bytes(c, s, model, workspace);
+  size_t memory = (OWN_MODELS + c->n_peers) * model + workspace + shadow;
   size_t disk = (3 + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? 3 * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);

@@ -374,6 +374,7 @@ static enum err read_images(struct reading *r, const struct data_file *file, str
   struct idx_file *images = NULL, *labels = NULL;
   struct histogram *h = calloc(1, sizeof *h);
   uint8_t *pixels = NULL;
+  uint32_t extents[3];
   double lo = 0, hi = UINT8_MAX;
   enum err e = ERR_OK;
   if (c != NULL && !contract_is_image(c)) {
@@ -390,9 +391,10 @@ static enum err read_images(struct reading *r, const struct data_file *file, str
     goto out;
   }
   p->is_image = p->is_bytes = p->has_numbered_labels = true;
-  p->height = idx_shape(images)->size[1];
-  p->width = idx_shape(images)->size[2];
-  p->channels = idx_shape(images)->rank == 4 ? idx_shape(images)->size[3] : 1;
+  idx_item_extents(idx_shape(images), c != NULL && c->height == 1, extents);
+  p->height = extents[0];
+  p->width = extents[1];
+  p->channels = extents[2];
   e = read_pair(r, images, labels, pixels, h, why);
   if (e != ERR_OK)
     goto out;

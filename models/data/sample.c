@@ -18,15 +18,16 @@ static enum err check_contract(const struct data_file *file, const struct contra
 
 static enum err check_images(const struct idx_file *images, const struct contract *c, struct data_place *why) {
   const struct idx_shape *s = idx_shape(images);
-  uint32_t channels = s->rank == 4 ? s->size[3] : 1;
+  uint32_t own[3];
   if (s->rank < 3)
     return data_fault(idx_place(images, why), ERR_RANGE,
                       "it has %" PRIu32 " dimensions, images have 3 or 4; are images and labels swapped?", s->rank);
-  if (s->size[1] != c->height || s->size[2] != c->width || channels != c->channels)
+  idx_item_extents(s, c->height == 1, own);
+  if (own[0] != c->height || own[1] != c->width || own[2] != c->channels)
     return data_fault(idx_place(images, why), ERR_RANGE,
                       "its images are %" PRIu32 " x %" PRIu32 " x %" PRIu32 ", the contract's %" PRIu32 " x %" PRIu32
                       " x %" PRIu32 "; correct the job file",
-                      s->size[1], s->size[2], channels, c->height, c->width, c->channels);
+                      own[0], own[1], own[2], c->height, c->width, c->channels);
   return ERR_OK;
 }
 

@@ -150,6 +150,13 @@ void idx_close(struct idx_file *f) {
   free(f);
 }
 
+void idx_item_extents(const struct idx_shape *s, bool one_row_wanted, uint32_t out_extents[3]) {
+  bool is_series = s->rank == 3 && one_row_wanted && s->size[1] > 1;
+  out_extents[0] = is_series ? 1 : s->size[1];
+  out_extents[1] = is_series ? s->size[1] : s->size[2];
+  out_extents[2] = is_series ? s->size[2] : s->rank == 4 ? s->size[3] : 1;
+}
+
 const struct idx_shape *idx_shape(const struct idx_file *f) {
   return &f->shape;
 }

@@ -6,6 +6,7 @@
 #ifndef MODELS_FORMATS_IDX_H
 #define MODELS_FORMATS_IDX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,10 @@ MUST_USE enum err idx_open(const char *path, struct idx_file **out_file, struct 
 void idx_close(struct idx_file *f);
 
 const struct idx_shape *idx_shape(const struct idx_file *f);
+
+/* An item of rank 3 or 4 as height, width, channels: [n][H][W] is an image of one channel, but [n][T][C] a series of T steps
+ * (an image of height 1) where images of one row are wanted and these have several. */
+void idx_item_extents(const struct idx_shape *s, bool one_row_wanted, uint32_t out_extents[3]);
 
 /* Makes `why` be about this file, and returns it: images and labels are read in turn. */
 struct data_place *idx_place(const struct idx_file *f, struct data_place *why);

@@ -29,6 +29,7 @@
 #include "gossip/handshake.h"
 #include "models/formats/csv_reader.h"
 #include "models/formats/idx.h"
+#include "models/learner.h"
 #include "models/schema.h"
 #include "tests/fault/fault.h"
 
@@ -50,6 +51,80 @@ static void write_text(const char *name, const char *text) {
 /* With a sentence, as long as it did not work. */
 static void judge(enum err e, const char *why) {
   MUST(e == ERR_OK || why[0] != '\0');
+}
+
+/* ---- learning: nothing is allocated between opening and freeing ---- */
+
+enum { N_SAMPLES = 11, N_PIXELS = 8 * 8 };
+
+static struct schema *schema_of_images(struct contract *images) {
+  char why[MAX_REASON_BYTES] = "";
+  struct schema *schema = NULL;
+  enum err e =
+      schema_from_arch("conv 3x3x4 pad 1, residual { conv 3x3x4 pad 1, relu, depthwise 3x3 pad 1 }, relu, pool 2, "
+                       "avgpool 2, dropout 0.2, dense 8, tanh, dense classes",
+                       images, &schema, why);
+  judge(e, why);
+  return schema;
+}
+
+static void learn(struct learner *l) {
+  static float pixels[N_SAMPLES * N_PIXELS];
+  static uint16_t labels[N_SAMPLES];
+  static double shift[N_PIXELS], gain[N_PIXELS];
+  static uint8_t payload[1 << 16];
+  const struct dataset train = {.task = TASK_CLASSIFY,
+                                .n = N_SAMPLES,
+                                .n_inputs = N_PIXELS,
+                                .floats = pixels,
+                                .labels = labels,
+                                .shift = shift,
+                                .gain = gain,
+                                .n_classes = 2};
+  struct train_report report;
+  size_t n_payload;
+  MUST(learner_attach(l, &train, (const struct dataset *const[N_TEST_SETS]){NULL}) == ERR_OK);
+  MUST(learner_payload_bound(l) <= sizeof payload);
+  fault_arm(1, ENOMEM);
+  for (uint64_t round = 1; round <= 3; round++) {
+    MUST(learner_train(l, round, 0, 1, NULL, &report) == ERR_OK && report.local_steps == 3);
+    MUST(learner_encode(l, round == 1, payload, &n_payload) == ERR_OK);
+    learner_published(l);
+    MUST(round == 1 ? learner_copy_set(l, 0, payload, n_payload) == ERR_OK
+                    : learner_copy_add(l, 0, CODEC_F16, payload, n_payload) == ERR_OK);
+    MUST(learner_merge(l, &(struct contribution){.weight = 0.5}, 1) == ERR_OK);
+  }
+  MUST(!fault_disarm());
+}
+
+/* NULL when there is no memory. */
+static struct learner *learner_of_images(struct schema **out_schema) {
+  static struct contract images = {.task = TASK_CLASSIFY, .n_classes = 2, .height = 8, .width = 8, .channels = 1};
+  const struct train_config train = {.epochs = 1, .batch = 4, .learning_rate = 0.1, .momentum = 0.9};
+  struct learner *l = NULL;
+  *out_schema = schema_of_images(&images);
+  if (*out_schema == NULL)
+    return NULL;
+  enum err e = learner_open(
+      &(struct learner_config){.schema = *out_schema, .train = train, .codec = {.kind = CODEC_F16}, .n_copies = 1}, &l);
+  MUST((e == ERR_OK && l != NULL) || (e == ERR_NO_MEMORY && l == NULL));
+  return l;
+}
+
+static void open_learner(void) {
+  struct schema *schema;
+  struct learner *l = learner_of_images(&schema);
+  learner_free(l);
+  schema_free(schema);
+}
+
+static void learn_without_memory(void) {
+  struct schema *schema;
+  struct learner *l = learner_of_images(&schema);
+  MUST(l != NULL);
+  learn(l);
+  learner_free(l);
+  schema_free(schema);
 }
 
 /* ---- crypto ---- */
@@ -392,6 +467,7 @@ static const struct {
   void (*run)(void);
   size_t max_k, n_errnos; /* where what happens depends on time there is no last call */
 } scenarios[] = {
+    {"open a learner", open_learner, 200, 1},
     {"make a key file", make_key_file, 200, N_ERRNOS},
     {"open a sealed key", open_sealed_key, 200, N_ERRNOS},
     {"shake hands", shake_hands, 200, N_ERRNOS},
@@ -467,6 +543,7 @@ int main(void) {
   snprintf(address.sun_path, sizeof address.sun_path, "%.90s", in_folder(CONTROL_SOCKET));
   MUST(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 8) == 0);
   MUST(pthread_create(&agent, NULL, answer_all, &listener) == 0);
+  learn_without_memory();
   run_all();
   int last = dial_control(address.sun_path);
   MUST(last >= 0 && send(last, "!\n", 2, 0) == 2 && pthread_join(agent, NULL) == 0);

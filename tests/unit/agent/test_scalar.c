@@ -133,7 +133,16 @@ START_TEST(shapes_and_ranges_are_read) {
   double lo, hi;
   ck_assert_int_eq(scalar_shape("28x27x3", shape, why), ERR_OK);
   ck_assert(shape[0] == 28 && shape[1] == 27 && shape[2] == 3);
-  static const char *const bad[] = {"28", "28x28", "28x28x1x1", "x28x1", "28x28x", "-1x2x3", "28 x 28 x 1"};
+  char text[SHAPE_TEXT_BYTES];
+  scalar_shape_write(shape, text);
+  ck_assert_str_eq(text, "28x27x3");
+  ck_assert_int_eq(scalar_shape("128x9", shape, why), ERR_OK);
+  ck_assert(shape[0] == 1 && shape[1] == 128 && shape[2] == 9);
+  scalar_shape_write(shape, text);
+  ck_assert_str_eq(text, "128x9");
+  ck_assert_int_eq(scalar_shape("28x27x3", shape, why), ERR_OK);
+  static const char *const bad[] = {"",         "28",    "28x",    "x28",    "28x28x1x1",
+                                    "28x28x1 ", "x28x1", "28x28x", "-1x2x3", "28 x 28 x 1"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     ck_assert_int_eq(scalar_shape(bad[i], shape, why), ERR_SYNTAX);
   ck_assert_int_eq(scalar_shape("0x28x1", shape, why), ERR_RANGE);

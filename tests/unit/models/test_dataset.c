@@ -182,6 +182,25 @@ START_TEST(images_are_measured_as_one_quantity) {
 }
 END_TEST
 
+/* [n][T][C] is a series of T steps where the contract has one, and images of one channel else. */
+START_TEST(series_are_images_of_one_row) {
+  struct contract *c = kit_image(1, 2, 10);
+  struct idx_pair p = images_of(20, 20, 10);
+  float x[4];
+  c->channels = 2;
+  struct splits o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
+  dataset_gather(o.train, (const uint32_t[]){17}, 1, x);
+  ck_assert(x[0] == (float)(17.0 / 255) && x[1] == 0 && x[2] == (float)(7.0 / 255) && x[3] == 1);
+  splits_close(&o);
+  c->width = 4;
+  c->channels = 1;
+  refused(&(struct data_source){.train = pair_file(&p)}, c, ERR_RANGE, p.images.path,
+          "its images are 1 x 2 x 2, the contract's 1 x 4 x 1");
+  pair_close(&p);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(idx_pairs_that_do_not_fit_are_refused) {
   struct contract *c = kit_image(2, 2, 10), *other = kit_image(28, 28, 10), *table = kit_table();
   struct idx_pair good = images_of(20, 20, 10), fewer = images_of(20, 19, 10), outside = images_of(20, 20, 11);
@@ -466,8 +485,9 @@ END_TEST
 int main(void) {
   return SUITE_RUN("models/dataset", a_table_is_gathered_as_it_stands, fixed_scaling_is_the_contracts,
                    local_scaling_is_measured_once_then_saved, bytes_map_to_the_range,
-                   images_are_measured_as_one_quantity, idx_pairs_that_do_not_fit_are_refused, csv_faults_pass_through,
-                   parts_cover_the_set_once, parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
+                   images_are_measured_as_one_quantity, series_are_images_of_one_row,
+                   idx_pairs_that_do_not_fit_are_refused, csv_faults_pass_through, parts_cover_the_set_once,
+                   parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
                    copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
                    a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
 }

@@ -856,15 +856,36 @@ START_TEST(a_model_from_elsewhere_is_gone_on_from) {
 }
 END_TEST
 
+/* Judging takes no more memory than training where samples are large, and a megabyte or so where they are small. */
+START_TEST(workspace_is_forecast) {
+  struct contract small = toy_classes(N_INPUTS, N_CLASSES);
+  struct contract large = {.task = TASK_CLASSIFY, .n_classes = 3, .height = 64, .width = 64, .channels = 3};
+  struct schema *a = toy_schema("dense 16, relu, dense classes", &small);
+  struct schema *b = toy_schema("conv 3x3x32 pad 1, relu, pool 2, globalpool, dense classes", &large);
+  size_t of_a = 0, of_b = 0, of_two = 0;
+  ck_assert_int_eq(learner_workspace(a, 16, NULL, &of_a), ERR_OK);
+  ck_assert_uint_ge(of_a, 256 * sizeof(float[N_INPUTS + 2 * 16 + N_CLASSES]));
+  ck_assert_uint_le(of_a, 1 << 20);
+  ck_assert_int_eq(learner_workspace(b, 1, NULL, &of_b), ERR_OK);
+  ck_assert_uint_ge(of_b, sizeof(float[64 * 64 * 32]));
+  ck_assert_uint_le(of_b, 4 << 20);
+  ck_assert_int_eq(learner_workspace(b, 64, NULL, &of_two), ERR_OK);
+  ck_assert_uint_ge(of_two, 64 * sizeof(float[64 * 64 * 32]));
+  ck_assert_int_eq(learner_workspace(b, MAX_BATCH, NULL, &of_two), ERR_LIMIT);
+  schema_free(a);
+  schema_free(b);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("learner", tensors_of_equal_name_and_shape_are_taken,
-                   a_number_of_steps_goes_on_where_the_round_before_stopped,
-                   sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, classes_are_learnt, a_plane_is_learnt,
-                   fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
-                   steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
-                   copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
-                   long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
-                   overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-                   damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused,
-                   unfit_configs_are_refused, unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
+  return SUITE_RUN(
+      "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
+      sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, workspace_is_forecast, classes_are_learnt,
+      a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
+      steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
+      copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
+      long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
+      overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
+      damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
+      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
 }

@@ -1,5 +1,6 @@
 #include "models/net/net.h"
 
+#include "models/net/loss.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
@@ -184,7 +185,221 @@ START_TEST(bits_do_not_depend_on_threads) {
 }
 END_TEST
 
+/* ---- a kernel that does all that kernels may: weights of its own, [n_in][n_out and three more] and the bias behind them,
+ * a relu, the step; and its layer has a statistic, which counts the passes of training */
+
+static size_t odd_row(const struct layer *l) {
+  return l->n_out + 3;
+}
+
+static size_t odd_weights(const struct layer *l) {
+  return (l->n_in + (size_t)1) * odd_row(l);
+}
+
+/* Of the o-th output's k-th weight in the model; its bias is weight n_in. */
+static size_t model_at(const struct layer *l, size_t o, size_t k) {
+  return k < l->n_in ? o * l->n_in + k : (size_t)l->n_in * l->n_out + o;
+}
+
+static void odd_load(const struct layer *l, const float *w, float *own) {
+  memset(own, 0, odd_weights(l) * sizeof *own);
+  for (size_t o = 0; o < l->n_out; o++)
+    for (size_t k = 0; k <= l->n_in; k++)
+      own[k * odd_row(l) + o] = w[model_at(l, o, k)];
+}
+
+static void odd_store(const struct layer *l, const float *own, float *w) {
+  for (size_t o = 0; o < l->n_out; o++)
+    for (size_t k = 0; k <= l->n_in; k++)
+      w[model_at(l, o, k)] = own[k * odd_row(l) + o];
+}
+
+static void odd_forward(const struct layer *l, const struct pass *p) {
+  for (size_t i = 0; i < p->n; i++)
+    for (size_t o = 0; o < l->n_out; o++) {
+      float sum = p->w[l->n_in * odd_row(l) + o];
+      for (size_t k = 0; k < l->n_in; k++)
+        sum += p->w[k * odd_row(l) + o] * p->in[i * l->n_in + k];
+      p->out[i * l->n_out + o] = p->relu && sum < 0 ? 0 : sum;
+    }
+  if (p->statistics)
+    p->statistics[0] += 1;
+}
+
+static float odd_slope(const struct layer *l, const struct pass *p, const struct gradient *d, size_t i, size_t o) {
+  return p->relu && !(p->out[i * l->n_out + o] > 0) ? 0 : d->d_out[i * l->n_out + o];
+}
+
+static void odd_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
+  for (size_t i = 0; d->d_in && i < p->n; i++)
+    for (size_t k = 0; k < l->n_in; k++) {
+      d->d_in[i * l->n_in + k] = 0;
+      for (size_t o = 0; o < l->n_out; o++)
+        d->d_in[i * l->n_in + k] += odd_slope(l, p, d, i, o) * p->w[k * odd_row(l) + o];
+    }
+  for (size_t o = 0; o < l->n_out; o++)
+    for (size_t k = 0; k <= l->n_in; k++) {
+      size_t at = k * odd_row(l) + o;
+      d->g[at] *= d->momentum;
+      for (size_t i = 0; i < p->n; i++)
+        d->g[at] += odd_slope(l, p, d, i, o) * (k < l->n_in ? p->in[i * l->n_in + k] : 1);
+      if (!d->w)
+        continue;
+      d->g[at] += d->decay * d->w[at];
+      d->w[at] -= d->rate * d->g[at];
+    }
+}
+
+static const struct kernel odd_kernels[] = {
+    {.name = "odd",
+     .takes_relu = true,
+     .folds = true,
+     .weights = odd_weights,
+     .load = odd_load,
+     .store = odd_store,
+     .forward = odd_forward,
+     .backward = odd_backward},
+};
+
+/* The same layers, the dense ones of another type. */
+static struct arch *odd_arch(const char *text, const struct contract *c, const struct layer_type *type) {
+  struct arch *a;
+  char why[MAX_REASON_BYTES];
+  ck_assert_int_eq(arch_parse(text, c, &a, why), ERR_OK);
+  a->n_parameters = 0;
+  for (size_t i = 0; i < a->n_layers; i++) {
+    struct layer *l = &a->layers[i];
+    l->n_statistics = l->type == &layer_dense;
+    l->type = l->type == &layer_dense ? type : l->type;
+    l->offset = a->n_parameters;
+    a->n_parameters += l->n_trained + l->n_statistics;
+  }
+  return a;
+}
+
+/* Three steps with labels 0, 1, 2, 0 … from w [P], and what the momentum then is. */
+static void take_steps(const struct arch *a, float *w, float *m) {
+  const struct descent step = {.momentum = 0.9, .rate = 0.1, .decay = 0.01};
+  struct net *net;
+  struct rng rng;
+  uint16_t labels[BATCH];
+  float d_z[BATCH * 3];
+  rng_init(&rng, 5);
+  ck_assert_int_eq(net_open(a, &(struct net_config){.max_batch = BATCH, .batch = BATCH}, &net), ERR_OK);
+  net_load(net, w);
+  net_load(net, m);
+  for (int i = 0; i < 3; i++) {
+    for (size_t k = 0; k < BATCH * INPUTS; k++)
+      net_input(net)[k] = (float)toy_normal(&rng);
+    for (size_t k = 0; k < BATCH; k++)
+      labels[k] = (uint16_t)(k % 3);
+    loss_cross_entropy(net_forward_training(net, w, BATCH, NULL), labels, BATCH, 3, d_z);
+    net_descend(net, w, d_z, &step, m);
+  }
+  net_store(net, w);
+  net_store(net, m);
+  net_free(net);
+}
+
+/* In a layout of its own with folded steps the net learns what it learns layer by layer, and statistics are not stepped. */
+START_TEST(kernels_may_fold_and_lay_out) {
+  static const char text[] = "dense 7, relu, dense 5, residual { relu, dense 5, relu }, dense 4, tanh, dense classes";
+  struct contract c = toy_classes(INPUTS, 3);
+  struct layer_type odd = layer_dense;
+  odd.kernels = odd_kernels;
+  odd.n_kernels = 1;
+  struct arch *plain = odd_arch(text, &c, &layer_dense), *other = odd_arch(text, &c, &odd);
+  ck_assert_uint_eq(plain->n_parameters, other->n_parameters);
+  float *start = calloc(4 * plain->n_parameters, sizeof *start);
+  float *w[2] = {calloc(4 * plain->n_parameters, sizeof *start), calloc(4 * plain->n_parameters, sizeof *start)};
+  float *m[2] = {calloc(4 * plain->n_parameters, sizeof *start), calloc(4 * plain->n_parameters, sizeof *start)};
+  net_init_weights(plain, &seed, start);
+  for (size_t i = 0; i < 2; i++) {
+    memcpy(w[i], start, plain->n_parameters * sizeof *start);
+    take_steps(i == 0 ? plain : other, w[i], m[i]);
+  }
+  for (size_t i = 0; i < plain->n_layers; i++)
+    for (size_t k = 0; k < plain->layers[i].n_trained + plain->layers[i].n_statistics; k++) {
+      size_t at = plain->layers[i].offset + k;
+      bool is_statistic = k == plain->layers[i].n_trained;
+      ck_assert_float_eq_tol(w[1][at], is_statistic ? 3 : w[0][at], 1e-6f);
+      ck_assert_float_eq_tol(m[1][at], is_statistic ? 0 : m[0][at], 1e-6f);
+      ck_assert(!is_statistic || w[0][at] == 0);
+      ck_assert(is_statistic || k % 5 || w[0][at] != start[at]);
+    }
+  for (size_t i = 0; i < 2; i++) {
+    free(w[i]);
+    free(m[i]);
+  }
+  free(start);
+  arch_free(plain);
+  arch_free(other);
+}
+END_TEST
+
+START_TEST(layouts_go_there_and_back) {
+  static const char text[] = "dense 7, relu, dense 5, dense classes";
+  struct contract c = toy_classes(INPUTS, 3);
+  struct layer_type odd = layer_dense;
+  odd.kernels = odd_kernels;
+  odd.n_kernels = 1;
+  struct arch *a = odd_arch(text, &c, &odd);
+  struct net *net;
+  ck_assert_int_eq(net_open(a, &(struct net_config){.max_batch = 1, .batch = 1}, &net), ERR_OK);
+  size_t n_ranges, n = net_floats(net);
+  const struct net_range *ranges = net_trained(net, &n_ranges);
+  ck_assert_uint_ge(n, 14 * 10 + 1 + 8 * 8 + 1 + 6 * 6 + 1);
+  float *w = calloc(n, sizeof *w);
+  for (size_t i = 0; i < n; i++)
+    w[i] = (float)i + 1;
+  net_load(net, w);
+  ck_assert_uint_eq(n_ranges, 3);
+  for (size_t i = 0; i < n_ranges; i++) {
+    const struct layer *l = &a->layers[i == 0 ? 0 : i + 1];
+    ck_assert_uint_eq(ranges[i].offset % 16, 0);
+    ck_assert_uint_eq(ranges[i].n, odd_weights(l));
+    ck_assert_float_eq(w[ranges[i].offset], (float)l->offset + 1);
+    ck_assert_float_eq(w[ranges[i].offset + l->n_out], 0); /* padding */
+    ck_assert_float_eq(w[ranges[i].offset + ranges[i].n], (float)(l->offset + l->n_trained) + 1);
+  }
+  net_store(net, w);
+  for (size_t i = 0; i < a->n_parameters; i++)
+    ck_assert_float_eq(w[i], (float)i + 1);
+  net_free(net);
+  free(w);
+  arch_free(a);
+}
+END_TEST
+
+/* A selection decides, where the kernel that it names can run. */
+START_TEST(kernels_are_chosen) {
+  static const struct kernel rows[] = {{.name = "plain", .forward = odd_forward},
+                                       {.name = "odd", .forward = odd_forward, .takes_relu = true}};
+  struct contract c = toy_classes(INPUTS, 3);
+  struct layer_type two = layer_dense;
+  two.kernels = rows;
+  two.n_kernels = 2;
+  struct arch *a = odd_arch("dense 7, relu, dense 5, dense classes", &c, &two);
+  struct selection selection = {0};
+  struct net *net;
+  ck_assert_int_eq(selection_put(&selection, "dense 7 of 1x1x13 batch 9", "plain"), ERR_OK);
+  ck_assert_int_eq(selection_put(&selection, "dense 5 of 1x1x7 batch 9", "gone"), ERR_OK);
+  struct net_config config = {.max_batch = 20, .batch = 9, .selection = &selection};
+  ck_assert_int_eq(net_open(a, &config, &net), ERR_OK);
+  ck_assert_str_eq(net_kernel(net, 0)->name, "plain");
+  ck_assert_str_eq(net_kernel(net, 2)->name, "odd");
+  ck_assert_str_eq(net_kernel(net, 3)->name, "odd");
+  net_free(net);
+  config.batch = 10;
+  ck_assert_int_eq(net_open(a, &config, &net), ERR_OK);
+  ck_assert_str_eq(net_kernel(net, 0)->name, "odd");
+  net_free(net);
+  arch_free(a);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("net", first_weights, rows_are_independent, dropout_keeps_the_mean, nan_is_not_hidden_by_relu,
-                   absurd_workspace_is_refused, a_split_batch_gives_the_same, bits_do_not_depend_on_threads);
+                   absurd_workspace_is_refused, a_split_batch_gives_the_same, bits_do_not_depend_on_threads,
+                   kernels_may_fold_and_lay_out, layouts_go_there_and_back, kernels_are_chosen);
 }
