@@ -366,10 +366,12 @@ static void fill_site_job(struct loader *l) {
 static void fill_job(struct loader *l) {
   struct job_config *job = &l->site_job->job;
   if (!is_given(l, GROUP_JOB, "loss"))
-    l->contract->loss = l->contract->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
+    l->contract->loss = task_type(l->contract->task)->losses[0];
   l->contract->metric = contract_metric(l->contract);
   if (is_given(l, GROUP_JOB, "train.steps") && !is_given(l, GROUP_JOB, "train.epochs"))
     job->train.epochs = job->is_steps_auto; /* so many where the swarm's number is not known */
+  if (!is_given(l, GROUP_JOB, "train.learning_rate"))
+    job->train.learning_rate = job->train.optimiser.kind == OPTIMISER_SGD ? 0.05 : 0.001;
   job->train.total_rounds = job->count;
 }
 
@@ -401,6 +403,38 @@ static enum err check_training(struct loader *l) {
     return FAIL(l, GROUP_JOB, "train.steps", ERR_EXISTS, "train.epochs is given too; remove one");
   if (job->train.schedule == SCHEDULE_COSINE && job->count == 0)
     return FAIL(l, GROUP_JOB, "train.schedule", ERR_SYNTAX, "cosine needs the last round; write count: N");
+  return ERR_OK;
+}
+
+/* Settings that count only with some others: given without them they would be thought to count. */
+static enum err check_train_uses(struct loader *l) {
+  const struct train_config *t = &l->site_job->job.train;
+  bool is_sgd = t->optimiser.kind == OPTIMISER_SGD, is_adam = !is_sgd;
+  const struct {
+    const char *path;
+    bool counts;
+    const char *remedy;
+  } uses[] = {
+      {"train.momentum", is_sgd, "is of sgd; remove the line, adam has beta1"},
+      {"train.nesterov", is_sgd, "is of sgd; remove the line or write optimizer: sgd"},
+      {"train.beta1", is_adam, "is of adam and adamw; remove the line, sgd has momentum"},
+      {"train.beta2", is_adam, "is of adam and adamw; remove the line or write optimizer: adam"},
+      {"train.epsilon", is_adam, "is of adam and adamw; remove the line or write optimizer: adam"},
+      {"train.label_smoothing", l->contract->loss == LOSS_CROSS_ENTROPY,
+       "is of the loss cross-entropy; remove the line"},
+      {"train.huber_delta", l->contract->loss == LOSS_HUBER,
+       "is of the loss huber; remove the line or write loss: huber"},
+      {"train.class_weights", task_type(l->contract->task)->has_said_classes,
+       "this task does not say classes; remove the line"},
+  };
+  for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+    if (!uses[i].counts && is_given(l, GROUP_JOB, uses[i].path))
+      return FAIL(l, GROUP_JOB, uses[i].path, ERR_RANGE, "%s", uses[i].remedy);
+  if (t->optimiser.nesterov && t->optimiser.momentum <= 0)
+    return FAIL(l, GROUP_JOB, "train.nesterov", ERR_RANGE, "needs a momentum above 0; write one or remove the line");
+  if (t->class_weights.rule == CLASS_WEIGHTS_GIVEN && t->class_weights.n != l->contract->n_classes)
+    return FAIL(l, GROUP_JOB, "train.class_weights", ERR_RANGE, "%zu numbers for %zu classes; write one for each",
+                t->class_weights.n, l->contract->n_classes);
   return ERR_OK;
 }
 
@@ -443,13 +477,13 @@ static enum err check_labels(struct loader *l) {
 static enum err check_contract(struct loader *l) {
   char reason[MAX_REASON_BYTES];
   const struct contract *c = l->contract;
-  if (c->task == TASK_CLASSIFY && c->n_classes == 0)
+  if (task_type(c->task)->min_classes > 0 && c->n_classes == 0)
     return FAIL(l, GROUP_JOB, "classes", ERR_SYNTAX,
                 "is missing; write the names in their order, as in [ ok, scratch ]");
   if (c->n_features == 0 && c->channels == 0)
     return FAIL(l, GROUP_JOB, "features", ERR_SYNTAX,
                 "is missing; write the columns, or input: 28x28x1 for images, 128x9 for series");
-  if ((c->task == TASK_REGRESS) != (c->loss == LOSS_MEAN_SQUARED_ERROR))
+  if (!task_takes_loss(c->task, c->loss))
     return FAIL(l, GROUP_JOB, "loss", ERR_RANGE, "does not fit task: %s; remove the line", task_name(c->task));
   enum err e = contract_check(c, reason);
   if (e)
@@ -528,7 +562,8 @@ static enum err check_names(struct loader *l) {
 }
 
 /* What a job file must be by itself, and what the site's settings must be for it. */
-static enum err (*const job_checks[])(struct loader *) = {check_training, check_split, check_contract, check_model};
+static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_split, check_contract,
+                                                          check_model};
 static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_memory};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
@@ -848,6 +883,7 @@ static void site_job_done(struct site_job_config *s) {
   contract_free(s->job.contract);
   free(s->job.arch);
   free(s->job.text);
+  free(s->job.train.class_weights.values);
   char *const texts[] = {s->job_path,    s->train_path,       s->train_labels,      s->test_path,
                          s->test_labels, s->global_test_path, s->global_test_labels};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

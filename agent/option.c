@@ -38,12 +38,27 @@ static const char *const serve_words[] = {
     [SERVE_BEST] = "best", [SERVE_LATEST] = "latest", [SERVE_PINNED] = "pinned", NULL};
 static const char *const when_done_words[] = {"exit", "serve", NULL};
 static const char *const shadow_words[] = {"auto", "on", "off", NULL};
-static const char *const task_words[] = {"classify", "regress", NULL};
-/* by enum metric; the first is never written: config.c puts the task's own there */
-static const char *const metric_words[] = {"by-task", "accuracy", "r2", "auc", NULL};
-static const char *const loss_words[] = {"cross-entropy", "mean-squared-error", NULL};
+static const char *const task_words[] = {[TASK_CLASSIFY] = "classify",
+                                         [TASK_REGRESS] = "regress",
+                                         [TASK_MULTILABEL] = "multilabel",
+                                         [TASK_RECONSTRUCT] = "reconstruct",
+                                         NULL};
+/* the first is never written: config.c puts the task's own there */
+static const char *const metric_words[] = {
+    [METRIC_BY_TASK] = "by-task", [METRIC_ACCURACY] = "accuracy", [METRIC_R2] = "r2",
+    [METRIC_AUC] = "auc",         [METRIC_MACRO_F1] = "macro-f1", NULL};
+static const char *const loss_words[] = {[LOSS_CROSS_ENTROPY] = "cross-entropy",
+                                         [LOSS_MEAN_SQUARED_ERROR] = "mean-squared-error",
+                                         [LOSS_HUBER] = "huber",
+                                         [LOSS_BINARY_CROSS_ENTROPY] = "binary-cross-entropy",
+                                         NULL};
+static const char *const optimiser_words[] = {
+    [OPTIMISER_SGD] = "sgd", [OPTIMISER_ADAM] = "adam", [OPTIMISER_ADAMW] = "adamw", NULL};
+static const char *const class_weight_words[] = {
+    [CLASS_WEIGHTS_NONE] = "none", [CLASS_WEIGHTS_BALANCED] = "balanced", NULL};
 static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
+static const char *const flag_words[] = {"false", "true", NULL};
 static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
 static const char *const statistic_words[] = {
@@ -152,14 +167,19 @@ const struct option option_table[] = {
     {"version", JOB(version), &type_u32, "1", BOUNDS(1, 1000000), MUST_AGREE,
      "version of the job; another one is another job"},
     {"run_label", JOB(run_label), &type_label, "", NO_BOUNDS, MUST_AGREE, "tells runs of one job apart"},
-    {"task", CONTRACT(task), &type_word, NULL, ONE_OF(task_words), MUST_AGREE, "predict a class or a number"},
-    {"loss", CONTRACT(loss), &type_word, "(cross-entropy; mean-squared-error to regress)", ONE_OF(loss_words),
-     MUST_AGREE, "what training minimises"},
-    {"metric", CONTRACT(metric), &type_word, "(accuracy; r2 to regress)", ONE_OF(metric_words), MUST_AGREE,
-     "the headline in every view; auc for two classes"},
+    {"task", CONTRACT(task), &type_word, NULL, ONE_OF(task_words), MUST_AGREE,
+     "predict a class, a number, a set of classes (multilabel), or find anomalies by giving the inputs back "
+     "(reconstruct)"},
+    {"loss", CONTRACT(loss), &type_word,
+     "(cross-entropy; mean-squared-error to regress and reconstruct; binary-cross-entropy for multilabel)",
+     ONE_OF(loss_words), MUST_AGREE, "what training minimises; huber to regress where some targets are far off"},
+    {"metric", CONTRACT(metric), &type_word, "(accuracy; r2 to regress; macro-f1 for multilabel; auc to reconstruct)",
+     ONE_OF(metric_words), MUST_AGREE, "the headline in every view; auc for two classes, macro-f1 for rare ones"},
     {"label", CONTRACT(label), &type_name, "", NO_BOUNDS, MUST_AGREE,
-     "CSV column of the class or number, by name or counted from 1"},
-    {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE, "names of the classes; the order counts"},
+     "CSV column of the class or number, by name or counted from 1; multilabel: of classes with ';' between them, and "
+     "without it each class is a column of its name with 0 or 1"},
+    {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE,
+     "names of the classes; the order counts; to reconstruct the first is normal, every other an anomaly"},
     {"features", CONTRACT(features), &type_features, "", NO_BOUNDS, MUST_AGREE,
      "CSV columns of the inputs, each a name or { name, unit, range }; the order counts"},
     {"input", CONTRACT(height), &type_shape, "", NO_BOUNDS, MUST_AGREE,
@@ -190,12 +210,32 @@ const struct option option_table[] = {
      "sites do "
      "equal work"},
     {"train.batch", JOB(train.batch), &type_u32, "32", BOUNDS(1, MAX_BATCH), ANNOUNCED, "samples a step"},
-    {"train.learning_rate", JOB(train.learning_rate), &type_number, "0.05", BOUNDS(1e-9, 1000), ANNOUNCED,
-     "size of a step"},
-    {"train.momentum", JOB(train.momentum), &type_number, "0.9", BOUNDS(0, 0.9999), ANNOUNCED,
-     "share of the last step kept"},
-    {"train.weight_decay", JOB(train.weight_decay), &type_number, "0", BOUNDS(0, 1), ANNOUNCED,
-     "pull of weights towards 0"},
+    {"train.optimizer", JOB(train.optimiser.kind), &type_word, "sgd", ONE_OF(optimiser_words), ANNOUNCED,
+     "how a gradient becomes a step"},
+    {"train.learning_rate", JOB(train.learning_rate), &type_number, "(0.05; 0.001 for adam and adamw)",
+     BOUNDS(1e-9, 1000), ANNOUNCED, "size of a step"},
+    {"train.momentum", JOB(train.optimiser.momentum), &type_number, "0.9", BOUNDS(0, 0.9999), ANNOUNCED,
+     "sgd: share of the last step kept"},
+    {"train.nesterov", JOB(train.optimiser.nesterov), &type_flag, "false", ONE_OF(flag_words), ANNOUNCED,
+     "sgd: look ahead along the momentum"},
+    {"train.beta1", JOB(train.optimiser.beta1), &type_number, "0.9", BOUNDS(0, 0.9999), ANNOUNCED,
+     "adam, adamw: share of the mean gradient kept"},
+    {"train.beta2", JOB(train.optimiser.beta2), &type_number, "0.999", BOUNDS(0, 0.999999), ANNOUNCED,
+     "adam, adamw: share of the mean squared gradient kept"},
+    {"train.epsilon", JOB(train.optimiser.epsilon), &type_number, "1e-8", BOUNDS(1e-12, 1), ANNOUNCED,
+     "adam, adamw: what is added to its root"},
+    {"train.weight_decay", JOB(train.optimiser.weight_decay), &type_number, "0", BOUNDS(0, 1), ANNOUNCED,
+     "pull of weights towards 0; adamw: apart from the gradient"},
+    {"train.clip_norm", JOB(train.optimiser.clip_norm), &type_number, "0", BOUNDS(0, 1000000), ANNOUNCED,
+     "a gradient longer than this is scaled down to it; 0: never"},
+    {"train.label_smoothing", JOB(train.label_smoothing), &type_number, "0", BOUNDS(0, 0.99), ANNOUNCED,
+     "cross-entropy: share of a sample's answer that is spread over all classes"},
+    {"train.huber_delta", JOB(train.huber_delta), &type_number, "1", BOUNDS(1e-6, 1000000), ANNOUNCED,
+     "huber: from which error on it counts in proportion, not squared"},
+    {"train.class_weights", JOB(train.class_weights), &type_class_weights, "none", ONE_OF(class_weight_words),
+     ANNOUNCED,
+     "how much a sample of each class counts: none, balanced (rare ones more, by this site's samples), or a number "
+     "each"},
     {"train.schedule", JOB(train.schedule), &type_word, "constant", ONE_OF(schedule_words), ANNOUNCED,
      "learning rate over the rounds; cosine needs `count`"},
     {"train.step_rounds", JOB(train.step_rounds), &type_u32, "10", BOUNDS(1, 1000000), ANNOUNCED,

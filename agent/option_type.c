@@ -162,6 +162,21 @@ static void write_word(const struct option *o, const void *base, FILE *out) {
   fputs(o->words[number], out);
 }
 
+/* false, true */
+static enum err read_flag(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  size_t index;
+  enum err e = scalar_word(value->text, o->words, &index, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s", why);
+  *(bool *)field_of(o, base) = index == 1;
+  return ERR_OK;
+}
+
+static void write_flag(const struct option *o, const void *base, FILE *out) {
+  fputs(o->words[*(const bool *)const_field_of(o, base)], out);
+}
+
 /* A word of which only one is known yet: checked, not kept. */
 static enum err read_only_word(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
   (void)base;
@@ -600,6 +615,54 @@ static void write_scale(const struct option *o, const void *base, FILE *out) {
   fputs(" }", out);
 }
 
+/* A word, or a number for each class. */
+static enum err read_class_weights(struct option_reader *r, const struct option *o, const struct tree *value,
+                                   void *base) {
+  struct class_weights *weights = field_of(o, base);
+  char why[MAX_REASON_BYTES];
+  size_t word;
+  if (value->kind == TREE_MAP)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "a map where a list is expected; write none, balanced or [ 1, 2.5 ]");
+  if (value->kind == TREE_TEXT) {
+    enum err e = scalar_word(value->text, o->words, &word, why);
+    if (e)
+      return option_fail(r, o, e, NULL, "%s", why);
+    weights->rule = (enum class_weighting)word;
+    return ERR_OK;
+  }
+  enum err e = need_list(r, o, value, MAX_CLASSES);
+  if (e)
+    return e;
+  weights->rule = CLASS_WEIGHTS_GIVEN;
+  weights->values = calloc(count_children(value) + 1, sizeof *weights->values);
+  if (!weights->values)
+    return option_no_memory(r);
+  for (const struct tree *item = value->first; item; item = item->next) {
+    double weight;
+    if (item->kind != TREE_TEXT)
+      return fail_item(r, o, ERR_SYNTAX, item, "not a number; write as in [ 1, 2.5 ]");
+    e = scalar_number(item->text, 0, 1e6, &weight, why);
+    if (e)
+      return fail_item(r, o, e, item, why);
+    weights->values[weights->n++] = (float)weight;
+  }
+  return ERR_OK;
+}
+
+static void write_class_weights(const struct option *o, const void *base, FILE *out) {
+  const struct class_weights *weights = const_field_of(o, base);
+  if (weights->rule != CLASS_WEIGHTS_GIVEN) {
+    fputs(o->words[weights->rule], out);
+    return;
+  }
+  fputc('[', out);
+  for (size_t i = 0; i < weights->n; i++) {
+    fputs(i ? ", " : "", out);
+    write_number((double)weights->values[i], out);
+  }
+  fputc(']', out);
+}
+
 static enum err read_keys(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
   struct config *c = base;
   enum err e = need_list(r, o, value, MAX_PEERS);
@@ -662,6 +725,7 @@ const struct option_type type_steps = {"a whole number or auto", false, read_ste
 const struct option_type type_u64 = {"a whole number", false, read_u64, write_u64};
 const struct option_type type_number = {"a number", false, read_f64, write_f64};
 const struct option_type type_word = {"a word", false, read_word, write_word};
+const struct option_type type_flag = {"false or true", false, read_flag, write_flag};
 const struct option_type type_only_word = {"a word", false, read_only_word, write_only_word};
 const struct option_type type_label = {"a label", false, read_label, write_text};
 const struct option_type type_name = {"a name", false, read_name, write_text};
@@ -681,3 +745,5 @@ const struct option_type type_features = {"a list of names", true, read_features
 const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
 const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
 const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
+const struct option_type type_class_weights = {"a word or a list of numbers", true, read_class_weights,
+                                               write_class_weights};

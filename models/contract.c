@@ -12,26 +12,8 @@
 #include "models/formats/number.h"
 #include "models/text.h"
 
-const char *task_name(enum task task) {
-  return task == TASK_CLASSIFY ? "classify" : "regress";
-}
-
-const char *loss_kind_name(enum loss_kind loss) {
-  return loss == LOSS_CROSS_ENTROPY ? "cross-entropy" : "mean-squared-error";
-}
-
-const char *metric_name(enum metric metric) {
-  static const char *const names[] = {
-      [METRIC_BY_TASK] = "", [METRIC_ACCURACY] = "accuracy", [METRIC_R2] = "R2", [METRIC_AUC] = "AUC"};
-  return names[metric];
-}
-
-static enum metric metric_of_task(enum task task) {
-  return task == TASK_CLASSIFY ? METRIC_ACCURACY : METRIC_R2;
-}
-
 enum metric contract_metric(const struct contract *c) {
-  return c->metric == METRIC_BY_TASK ? metric_of_task(c->task) : c->metric;
+  return c->metric == METRIC_BY_TASK ? task_metric(c->task, c->n_classes) : c->metric;
 }
 
 struct contract *contract_new(void) {
@@ -103,7 +85,11 @@ size_t contract_n_inputs(const struct contract *c) {
 }
 
 size_t contract_n_outputs(const struct contract *c) {
-  return c->task == TASK_CLASSIFY ? c->n_classes : 1;
+  return task_outputs(c->task, c->n_classes, contract_n_inputs(c));
+}
+
+bool contract_has_class_columns(const struct contract *c) {
+  return task_type(c->task)->answer == ANSWER_SET && c->label[0] == '\0';
 }
 
 void contract_range(const struct contract *c, double *out_lo, double *out_hi) {
@@ -152,21 +138,47 @@ static enum err check_names(char *reason, const char *what, const char *names, s
   return ERR_OK;
 }
 
-static enum err check_task(const struct contract *c, char *reason) {
-  if (c->task == TASK_CLASSIFY && c->n_classes < 2)
-    return say(reason, ERR_RANGE, "a task of classes needs two or more, there are %zu; list them in `classes`",
-               c->n_classes);
-  if (c->task == TASK_REGRESS && c->n_classes > 0)
+static enum err check_classes(const struct contract *c, char *reason) {
+  const struct task_type *t = task_type(c->task);
+  if (c->n_classes < t->min_classes)
+    return say(reason, ERR_RANGE, "a task of classes needs %s or more, there are %zu; list them in `classes`",
+               t->min_classes == 1 ? "one" : "two", c->n_classes);
+  if (c->n_classes > 0 && !t->takes_classes)
     return say(reason, ERR_RANGE, "regression has no classes; leave `classes` out");
-  enum loss_kind fits = c->task == TASK_CLASSIFY ? LOSS_CROSS_ENTROPY : LOSS_MEAN_SQUARED_ERROR;
-  if (c->loss != fits)
-    return say(reason, ERR_RANGE, "the loss of task %s is %s", task_name(c->task), loss_kind_name(fits));
+  if (t->answer != ANSWER_INPUTS)
+    return ERR_OK;
+  if (c->n_classes == 1)
+    return say(reason, ERR_RANGE, "the first class is normal, every other an anomaly; list two or more in `classes`");
+  if (!contract_is_image(c) && (c->n_classes > 0) != (c->label[0] != '\0'))
+    return say(reason, ERR_RANGE, "to judge a model that reconstructs, give both `label` and `classes`; else neither");
+  return ERR_OK;
+}
+
+static enum err check_task(const struct contract *c, char *reason) {
+  enum err e = check_classes(c, reason);
+  if (e != ERR_OK)
+    return e;
+  if (!task_takes_loss(c->task, c->loss))
+    return say(reason, ERR_RANGE, "the loss of task %s is %s, not %s", task_name(c->task),
+               loss_kind_name(task_type(c->task)->losses[0]), loss_kind_name(c->loss));
   return check_names(reason, "class", c->classes == NULL ? NULL : c->classes->text, c->n_classes, sizeof *c->classes);
 }
 
+/* The names of a set stand in one field. */
+static enum err check_class_sets(const struct contract *c, char *reason) {
+  if (task_type(c->task)->answer != ANSWER_SET)
+    return ERR_OK;
+  if (contract_is_image(c))
+    return say(reason, ERR_UNSUPPORTED, "several classes a sample are read from tables; give `features`");
+  for (size_t i = 0; i < c->n_classes; i++)
+    if (strchr(c->classes[i].text, SET_SEPARATOR) != NULL)
+      return say(reason, ERR_SYNTAX, "class \"%s\" has a '%c', which stands between the classes of a field",
+                 c->classes[i].text, SET_SEPARATOR);
+  return ERR_OK;
+}
+
 bool contract_metric_fits(const struct contract *c) {
-  enum metric metric = contract_metric(c);
-  return metric == metric_of_task(c->task) || (metric == METRIC_AUC && c->task == TASK_CLASSIFY && c->n_classes == 2);
+  return task_takes_metric(c->task, c->n_classes, contract_metric(c));
 }
 
 static enum err check_metric(const struct contract *c, char *reason) {
@@ -179,6 +191,16 @@ static enum err check_metric(const struct contract *c, char *reason) {
              metric_name(metric));
 }
 
+/* The column from which something is learnt that is an input too: the model would read the answer. */
+static enum err check_answer_hidden(const struct contract *c, const char *feature, char *reason) {
+  if (c->label[0] != '\0' && strcmp(feature, c->label) == 0)
+    return say(reason, ERR_EXISTS, "the label \"%s\" is also a feature; the model would read the answer", c->label);
+  for (size_t k = 0; contract_has_class_columns(c) && k < c->n_classes; k++)
+    if (strcmp(feature, c->classes[k].text) == 0)
+      return say(reason, ERR_EXISTS, "the class \"%s\" is also a feature; the model would read the answer", feature);
+  return ERR_OK;
+}
+
 static enum err check_inputs(const struct contract *c, char *reason) {
   bool some_size = c->height > 0 || c->width > 0 || c->channels > 0;
   bool all_sizes = c->height > 0 && c->width > 0 && c->channels > 0;
@@ -189,13 +211,14 @@ static enum err check_inputs(const struct contract *c, char *reason) {
   if (c->height > MAX_FEATURES || c->width > MAX_FEATURES || c->channels > MAX_FEATURES ||
       (uint64_t)c->height * c->width > MAX_FEATURES || contract_n_inputs(c) > MAX_FEATURES)
     return say(reason, ERR_LIMIT, "an image has at most %d values", MAX_FEATURES);
-  if (c->n_features > 0 && c->label[0] == '\0')
+  if (c->n_features > 0 && c->label[0] == '\0' && task_type(c->task)->needs_label)
     return say(reason, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
   if (!is_printable(c->label))
     return say(reason, ERR_SYNTAX, "the name of the label's column has control characters");
   for (size_t i = 0; i < c->n_features; i++) {
-    if (strcmp(c->features[i].name, c->label) == 0)
-      return say(reason, ERR_EXISTS, "the label \"%s\" is also a feature; the model would read the answer", c->label);
+    enum err e = check_answer_hidden(c, c->features[i].name, reason);
+    if (e != ERR_OK)
+      return e;
     if (!is_printable(c->features[i].unit))
       return say(reason, ERR_SYNTAX, "the unit of feature %zu has control characters", i);
   }
@@ -260,8 +283,9 @@ static enum err check_split(const struct contract *c, char *reason) {
     return say(reason, ERR_RANGE, "a Dirichlet split needs a number from 0.001 to 1000000");
   if (s->rule == SPLIT_SHARDS && (s->shards < 1 || s->shards > MAX_CLASSES))
     return say(reason, ERR_RANGE, "a split by shards needs 1 to %d shards a part", MAX_CLASSES);
-  if (c->task == TASK_REGRESS && s->rule != SPLIT_IID)
-    return say(reason, ERR_RANGE, "a split of a regression task is `iid`: there are no classes to divide");
+  if (task_type(c->task)->answer != ANSWER_CLASS && s->rule != SPLIT_IID)
+    return say(reason, ERR_RANGE, "a split of task %s is `iid`: no sample is of one class to be divided by",
+               task_name(c->task));
   return ERR_OK;
 }
 
@@ -279,8 +303,9 @@ static enum err check_text(const struct contract *c, char *reason) {
 }
 
 enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
-  static enum err (*const checks[])(const struct contract *, char *) = {
-      check_task, check_metric, check_inputs, check_range, check_scale, check_kept_apart, check_split, check_text};
+  static enum err (*const checks[])(const struct contract *,
+                                    char *) = {check_task,  check_class_sets, check_metric, check_inputs, check_range,
+                                               check_scale, check_kept_apart, check_split,  check_text};
   for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
     enum err e = checks[i](c, out_reason);
     if (e != ERR_OK)
@@ -386,7 +411,7 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   text_line(&w, "init seed: %" PRIu64, c->init_seed);
   write_split(&w, c);
   write_kept_apart(&w, c);
-  if (contract_metric(c) != metric_of_task(c->task))
+  if (contract_metric(c) != task_metric(c->task, c->n_classes))
     text_line(&w, "metric: %s", metric_name(contract_metric(c)));
   write_codec(&w, c->codec);
   return text_end(&w, out_n_bytes);

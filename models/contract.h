@@ -19,13 +19,7 @@
 #include "models/data/scale.h"
 #include "models/data/split.h"
 #include "models/merging/codec.h"
-
-enum task { TASK_CLASSIFY, TASK_REGRESS };
-
-enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MEAN_SQUARED_ERROR };
-
-/* The one figure by which a job is known in every view (the headline). */
-enum metric { METRIC_BY_TASK, METRIC_ACCURACY, METRIC_R2, METRIC_AUC };
+#include "models/task.h"
 
 struct feature {
   char name[MAX_NAME_BYTES];
@@ -40,10 +34,14 @@ struct class_name {
 struct contract {
   enum task task;
   enum loss_kind loss;
-  enum metric metric;         /* METRIC_AUC: exactly two classes */
-  char label[MAX_NAME_BYTES]; /* CSV: name of the label's or target's column, or its number from 1; IDX: "" */
+  enum metric metric;
 
-  size_t n_classes; /* 0 for regression */
+  /* CSV: name of the label's or target's column, or its number from 1; IDX: "". Multilabel: a column of class names with ';'
+   * between them, nothing for none; "": each class is a column of its name with 0 or 1. Reconstruct: "" where nobody knows
+   * what is normal; else a file may still lack the column, and a row its value. */
+  char label[MAX_NAME_BYTES];
+
+  size_t n_classes;
   struct class_name *classes;
 
   /* Inputs are either named columns or an image; the other one's sizes are 0. */
@@ -91,14 +89,17 @@ void contract_range(const struct contract *c, double *out_lo, double *out_hi);
 /* Number of inputs of the model: n_features, or height·width·channels. After contract_check it is 1 … MAX_FEATURES. */
 size_t contract_n_inputs(const struct contract *c);
 
-/* Number of outputs of the model: n_classes, or 1 for regression. */
+/* Number of outputs of the model: n_classes, 1 for regression, as many as inputs to reconstruct. */
 size_t contract_n_outputs(const struct contract *c);
 
-/* The headline in effect, never METRIC_BY_TASK: accuracy of classes and R2 of numbers unless the contract says another. */
+/* The headline in effect, never METRIC_BY_TASK: the task's own unless the contract says another. */
 enum metric contract_metric(const struct contract *c);
 
-/* Whether the headline is one of this task: its own, or AUC for exactly two classes. */
+/* Whether the headline is one of this task and number of classes (models/task.h). */
 bool contract_metric_fits(const struct contract *c);
+
+/* Whether each class is a column of its name, with 0 or 1. */
+bool contract_has_class_columns(const struct contract *c);
 
 /* Whether the whole is consistent; everything else in this room requires it. On failure a sentence with the remedy.
  * ERR_RANGE, ERR_EXISTS (a name twice), ERR_LIMIT, ERR_SYNTAX (a name that is not printable). */
@@ -113,10 +114,5 @@ MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t
 
 /* digest("starling/v1/contract\0" ‖ text). ERR_LIMIT as contract_text; ERR_NO_MEMORY. */
 MUST_USE enum err contract_hash(const struct contract *c, const struct digest_fn *fn, struct digest *out_hash);
-
-/* "classify", "regress"; "cross-entropy", "mean-squared-error"; "accuracy", "R2", "AUC". Static storage. */
-const char *task_name(enum task task);
-const char *loss_kind_name(enum loss_kind loss);
-const char *metric_name(enum metric metric);
 
 #endif

@@ -32,6 +32,19 @@ bool floats_finite(const float *x, size_t n) {
   return !found;
 }
 
+double floats_square_sum(const float *x, size_t n) {
+  enum { LANES = 8 };
+  double lanes[LANES] = {0}, sum = 0;
+  for (size_t i = 0; i + LANES <= n; i += LANES)
+    for (size_t k = 0; k < LANES; k++)
+      lanes[k] += (double)x[i + k] * (double)x[i + k];
+  for (size_t i = n - n % LANES; i < n; i++)
+    lanes[i % LANES] += (double)x[i] * (double)x[i];
+  for (size_t k = 0; k < LANES; k++)
+    sum += lanes[k];
+  return sum;
+}
+
 double floats_distance(const float *a, const float *b, size_t n) {
   enum { LANES = 8 };
   double lanes[LANES] = {0}, sum = 0;

@@ -11,6 +11,9 @@ float *floats_new(size_t n);
 /* No NaN and no infinity. */
 bool floats_finite(const float *x, size_t n);
 
+/* Σ x² in double, as floats_distance adds. */
+double floats_square_sum(const float *x, size_t n);
+
 /* sqrt(Σ (a − b)²) in double: eight sums, of the indices equal modulo 8, then those in order. */
 double floats_distance(const float *a, const float *b, size_t n);
 

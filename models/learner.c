@@ -21,9 +21,13 @@ struct learner {
   size_t n; /* P */
   struct net *net;
 
-  float *x;        /* [P] the model; while the net works, it and the momentum are in the net's layout, [net_floats] */
-  float *momentum; /* [P] */
-  float *copy;     /* [P] x̂ */
+  /* [P]; while the net works, in its layout, [net_floats] */
+  float *x;                            /* the model */
+  float *states[MAX_OPTIMISER_STATES]; /* the optimiser's; NULL behind its last */
+  float *gradient;                     /* NULL: it is added straight into the momentum */
+  uint64_t n_taken;                    /* steps of the optimiser so far */
+
+  float *copy;  /* [P] x̂ */
   float *spare; /* [P] x̂' while it is pending; else where learner_train keeps the round's first x and a merge begins */
   bool pending;
   float **copies; /* [n_copies][P] x̂_j */
@@ -42,9 +46,10 @@ struct learner {
   /* One batch. */
   size_t max_batch;
   uint32_t *index;  /* [max_batch] */
-  uint16_t *labels; /* [max_batch] classification */
-  float *targets;   /* [max_batch] regression */
+  uint16_t *labels; /* [max_batch] */
+  float *targets;   /* [max_batch][n_outputs] */
   float *d_z;       /* [max_batch][n_outputs] */
+  float *weights;   /* [n_outputs] of classes in training; NULL: all count alike */
 };
 
 /* ---- opening and closing */
@@ -70,13 +75,23 @@ static enum err allocate_copies(struct learner *l) {
   return ERR_OK;
 }
 
+static size_t n_states(const struct learner *l) {
+  return optimiser_states(l->config.train.optimiser.kind);
+}
+
 /* x, x̂ and the spare one change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
+  bool has_gradient = !optimiser_folds(&l->config.train.optimiser);
   l->x = floats_new(net_floats(l->net));
-  l->momentum = floats_new(net_floats(l->net));
-  l->copy = floats_new(net_floats(l->net)); /* these change places with x */
+  l->copy = floats_new(net_floats(l->net));
   l->spare = floats_new(net_floats(l->net));
-  return l->x && l->momentum && l->copy && l->spare ? ERR_OK : ERR_NO_MEMORY;
+  l->gradient = has_gradient ? floats_new(net_floats(l->net)) : NULL;
+  if (!l->x || !l->copy || !l->spare || (has_gradient && !l->gradient))
+    return ERR_NO_MEMORY;
+  for (size_t i = 0; i < n_states(l); i++)
+    if (!(l->states[i] = floats_new(net_floats(l->net))))
+      return ERR_NO_MEMORY;
+  return ERR_OK;
 }
 
 /* Room for the training batch, or for more to judge by where samples are small. */
@@ -123,7 +138,7 @@ static enum err open_net(struct learner *l) {
 static enum err allocate_batch(struct learner *l) {
   l->index = calloc(l->max_batch, sizeof *l->index);
   l->labels = calloc(l->max_batch, sizeof *l->labels);
-  l->targets = floats_new(l->max_batch);
+  l->targets = floats_new(l->max_batch * l->arch->n_outputs);
   l->d_z = floats_new(l->max_batch * l->arch->n_outputs);
   if (!l->index || !l->labels || !l->targets || !l->d_z)
     return ERR_NO_MEMORY;
@@ -170,9 +185,11 @@ void learner_free(struct learner *l) {
     free(l->copies[i]);
   net_free(l->net);
   statistics_done(&l->statistics);
-  float *arrays[] = {l->x, l->momentum, l->copy, l->spare, l->targets, l->d_z};
+  float *arrays[] = {l->x, l->gradient, l->copy, l->spare, l->targets, l->d_z, l->weights};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     free(arrays[i]);
+  for (size_t i = 0; i < MAX_OPTIMISER_STATES; i++)
+    free(l->states[i]);
   free(l->copies);
   free(l->terms);
   free(l->order);
@@ -186,7 +203,23 @@ void learner_free(struct learner *l) {
 static bool fits(const struct learner *l, const struct dataset *d) {
   if (d->n_inputs != l->arch->n_inputs)
     return false;
-  return d->task == TASK_CLASSIFY ? d->n_classes == l->arch->n_outputs : l->arch->n_outputs == 1;
+  return task_outputs(d->task, d->n_classes, d->n_inputs) == l->arch->n_outputs;
+}
+
+static enum err weigh_classes(struct learner *l, const struct dataset *train) {
+  const struct class_weights *c = &l->config.train.class_weights;
+  if (c->rule == CLASS_WEIGHTS_NONE)
+    return ERR_OK;
+  if (train->n_classes != l->arch->n_outputs || (c->rule == CLASS_WEIGHTS_GIVEN && c->n != train->n_classes))
+    return ERR_CONTRACT;
+  l->weights = floats_new(train->n_classes);
+  if (!l->weights)
+    return ERR_NO_MEMORY;
+  if (c->rule == CLASS_WEIGHTS_GIVEN)
+    memcpy(l->weights, c->values, c->n * sizeof *c->values);
+  else
+    loss_balance(l->arch->loss, train->class_counts, train->n_classes, train->n, l->weights);
+  return ERR_OK;
 }
 
 enum err learner_attach(struct learner *l, const struct dataset *train,
@@ -199,6 +232,9 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
       return ERR_CONTRACT;
   if (train->n == 0)
     return ERR_RANGE;
+  enum err e = weigh_classes(l, train);
+  if (e)
+    return e;
   l->order = calloc(train->n, sizeof *l->order);
   if (!l->order)
     return ERR_NO_MEMORY;
@@ -207,15 +243,19 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
   return ERR_OK;
 }
 
-/* The sum of the losses of n samples with outputs z [n][n_outputs], and ∂L/∂z when d_z is not NULL. */
-static double loss_of_batch(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n, const float *z,
-                            float *d_z) {
-  if (d->task == TASK_CLASSIFY) {
+/* What is right of n samples, whose inputs the net has been given. */
+static struct answers answers_of(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n) {
+  if (d->labels)
     dataset_gather_labels(d, index, n, l->labels);
-    return loss_cross_entropy(z, l->labels, n, l->arch->n_outputs, d_z);
-  }
-  dataset_gather_targets(d, index, n, l->targets);
-  return loss_mean_squared_error(z, l->targets, n, l->arch->n_outputs, d_z);
+  if (d->targets)
+    dataset_gather_targets(d, index, n, l->targets);
+  return (struct answers){.labels = d->labels ? l->labels : NULL,
+                          .targets = task_type(d->task)->answer == ANSWER_INPUTS ? net_input(l->net) : l->targets};
+}
+
+/* The loss by which models are judged; training may weigh and smooth. */
+static struct loss plain_loss(const struct learner *l) {
+  return (struct loss){.kind = l->arch->loss, .delta = l->config.train.huber_delta};
 }
 
 /* ---- training */
@@ -274,24 +314,52 @@ static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t
   return index;
 }
 
-static double train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout) {
-  const struct train_config *c = &l->config.train;
+/* Backwards from d_z, and a step of the optimiser. */
+static void step(struct learner *l, double rate) {
+  const struct optimiser_config *c = &l->config.train.optimiser;
+  l->n_taken++;
+  if (!l->gradient) {
+    net_descend(l->net, l->x, l->d_z, &(struct descent){c->momentum, rate, c->weight_decay}, l->states[0]);
+    return;
+  }
+  size_t n_ranges;
+  const struct net_range *ranges = net_trained(l->net, &n_ranges);
+  double square_sum = 0;
+  net_backward(l->net, l->x, l->d_z, 0, l->gradient);
+  for (size_t i = 0; c->clip_norm > 0 && i < n_ranges; i++)
+    square_sum += floats_square_sum(l->gradient + ranges[i].offset, ranges[i].n);
+  const struct optimiser_step now = {.rate = rate, .scale = optimiser_clip(c, square_sum), .t = l->n_taken};
+  for (size_t i = 0; i < n_ranges; i++) {
+    size_t at = ranges[i].offset;
+    float *states[MAX_OPTIMISER_STATES] = {0};
+    for (size_t k = 0; k < n_states(l); k++)
+      states[k] = l->states[k] + at;
+    optimiser_apply(c, &now, l->x + at, l->gradient + at, states, ranges[i].n);
+  }
+}
+
+static struct loss_sum train_batch(struct learner *l, const uint32_t *index, size_t n, double rate,
+                                   struct rng *dropout) {
+  struct loss loss = plain_loss(l);
+  loss.label_smoothing = l->config.train.label_smoothing;
+  loss.weights = l->weights;
   dataset_gather(l->train, index, n, net_input(l->net));
   const float *z = net_forward_training(l->net, l->x, n, dropout);
-  double loss_sum = loss_of_batch(l, l->train, index, n, z, l->d_z);
-  net_descend(l->net, l->x, l->d_z, &(struct descent){c->momentum, rate, c->weight_decay}, l->momentum);
-  return loss_sum;
+  const struct answers answers = answers_of(l, l->train, index, n);
+  struct loss_sum sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, l->d_z);
+  step(l, rate);
+  return sum;
 }
 
 static enum err call_hook(const struct work_hook *hook, size_t done, size_t total) {
   return hook ? hook->between_batches(hook->context, done, total) : ERR_OK;
 }
 
-/* The steps of a round, x and momentum being in the net's layout. */
+/* The steps of a round, x and the states being in the net's layout. */
 static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, double rate, const struct work_hook *hook,
                             double *out_loss) {
-  size_t total = steps_of_round(l), n_seen = 0;
-  double loss_sum = 0;
+  size_t total = steps_of_round(l);
+  struct loss_sum all = {0};
   struct sampler sampler;
   struct rng dropout;
   sampler_init(&sampler, l, round, sub);
@@ -302,12 +370,13 @@ static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, dou
       return e;
     size_t n;
     const uint32_t *index = sampler_next(&sampler, l, &n);
-    loss_sum += train_batch(l, index, n, rate, &dropout);
-    n_seen += n;
-    if (!isfinite(loss_sum))
+    struct loss_sum one = train_batch(l, index, n, rate, &dropout);
+    all.sum += one.sum;
+    all.weight += one.weight;
+    if (!isfinite(all.sum))
       return ERR_NON_FINITE;
   }
-  *out_loss = loss_sum / (double)n_seen;
+  *out_loss = all.weight > 0 ? all.sum / all.weight : 0;
   return ERR_OK;
 }
 
@@ -317,6 +386,19 @@ static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t 
   return rng_u64(&rng);
 }
 
+static bool is_finite(const struct learner *l) {
+  bool finite = floats_finite(l->x, l->n);
+  for (size_t i = 0; i < n_states(l); i++)
+    finite = finite && floats_finite(l->states[i], l->n);
+  return finite;
+}
+
+static void move_all(struct learner *l, void (*move)(struct net *net, float *a)) {
+  move(l->net, l->x);
+  for (size_t i = 0; i < n_states(l); i++)
+    move(l->net, l->states[i]);
+}
+
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
@@ -324,14 +406,12 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   l->pending = false;
   l->rounding_seed = rounding_seed(l, round, sub);
   memcpy(l->spare, l->x, l->n * sizeof *l->x);
-  net_load(l->net, l->x);
-  net_load(l->net, l->momentum);
+  move_all(l, net_load);
   enum err e = train_steps(l, round, sub, rate, hook, &loss);
-  net_store(l->net, l->x);
-  net_store(l->net, l->momentum);
+  move_all(l, net_store);
   if (e)
     return e;
-  if (!floats_finite(l->x, l->n) || !floats_finite(l->momentum, l->n))
+  if (!is_finite(l))
     return ERR_NON_FINITE;
   l->own_step = learnt_distance(&l->statistics, l->x, l->spare, l->n);
   *out_report = (struct train_report){
@@ -456,11 +536,10 @@ static void evaluate_batch(struct learner *l, const struct dataset *d, size_t fi
     l->index[i] = (uint32_t)(first + i);
   dataset_gather(d, l->index, n, net_input(l->net));
   const float *z = net_forward(l->net, l->x, n);
-  double loss_sum = loss_of_batch(l, d, l->index, n, z, NULL);
-  if (d->task == TASK_CLASSIFY)
-    metrics_add_classes(m, z, l->labels, n, loss_sum);
-  else
-    metrics_add_targets(m, z, l->targets, n, loss_sum);
+  const struct answers answers = answers_of(l, d, l->index, n);
+  const struct loss loss = plain_loss(l);
+  double loss_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, NULL).sum;
+  metrics_add(m, z, &answers, n, l->arch->n_outputs, loss_sum);
 }
 
 enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
@@ -492,10 +571,18 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
 /* ---- snapshots
  *
  *   head   magic 8, version u32, zero u32, schema hash 32, P u64, zero u64                          64 bytes
- *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, momentum, x̂                 336 + 12·P
+ *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, first state, x̂              336 + 12·P
+ *          version 2, of optimisers with more than momentum: optimiser u32, zero u32, t u64, other states
  *   model  head, x                                                                                  64 + 4·P */
 
-enum { SNAPSHOT_VERSION = 1, HEAD_BYTES = 64, STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING, MAGIC_BYTES = 8 };
+enum {
+  MODEL_VERSION = 1,
+  HALF_VERSION = 2,
+  HEAD_BYTES = 64,
+  STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING,
+  TAIL_BYTES = 16,
+  MAGIC_BYTES = 8
+};
 
 static const char half_magic[MAGIC_BYTES] = "starhalf", model_magic[MAGIC_BYTES] = "starmodl";
 
@@ -504,11 +591,12 @@ static size_t array_bytes(const struct learner *l) {
   return codec_full_bytes(l->n);
 }
 
-static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], uint8_t out_bytes[HEAD_BYTES]) {
+static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], uint32_t version,
+                       uint8_t out_bytes[HEAD_BYTES]) {
   struct writer w;
   writer_init(&w, out_bytes, HEAD_BYTES);
   writer_bytes(&w, magic, MAGIC_BYTES);
-  writer_u32(&w, SNAPSHOT_VERSION);
+  writer_u32(&w, version);
   writer_u32(&w, 0);
   writer_bytes(&w, l->config.schema_hash.bytes, DIGEST_BYTES);
   writer_u64(&w, l->n);
@@ -516,9 +604,9 @@ static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], u
   MUST(writer_end(&w) == ERR_OK);
 }
 
-/* The head of n values of the schema with this hash. */
+/* The head of n values of the schema with this hash, of the newest version or one before. */
 static enum err head_judge(const struct digest *schema_hash, size_t n_values, const char magic[MAGIC_BYTES],
-                           size_t expected_bytes, const uint8_t *bytes, size_t n_bytes) {
+                           uint32_t newest, const uint8_t *bytes, size_t n_bytes, uint32_t *out_version) {
   struct cursor c;
   char found[MAGIC_BYTES];
   struct digest schema;
@@ -529,22 +617,27 @@ static enum err head_judge(const struct digest *schema_hash, size_t n_values, co
   uint32_t version = cursor_u32(&c), zero = cursor_u32(&c);
   cursor_bytes(&c, schema.bytes, sizeof schema.bytes);
   uint64_t n = cursor_u64(&c), zero_too = cursor_u64(&c);
-  if (memcmp(found, magic, sizeof found) != 0)
+  if (memcmp(found, magic, sizeof found) != 0 || version == 0)
     return ERR_CORRUPT;
-  if (version != SNAPSHOT_VERSION)
-    return version > SNAPSHOT_VERSION ? ERR_TOO_NEW : ERR_CORRUPT;
+  if (version > newest)
+    return ERR_TOO_NEW;
   if (!digest_equal(&schema, schema_hash))
     return ERR_SCHEMA;
   if (zero || zero_too || n != n_values)
     return ERR_CORRUPT;
-  if (n_bytes != expected_bytes)
-    return n_bytes < expected_bytes ? ERR_TRUNCATED : ERR_TRAILING;
+  *out_version = version;
   return ERR_OK;
 }
 
-static enum err head_check(const struct learner *l, const char magic[MAGIC_BYTES], size_t expected_bytes,
-                           const uint8_t *bytes, size_t n_bytes) {
-  return head_judge(&l->config.schema_hash, l->n, magic, expected_bytes, bytes, n_bytes);
+static enum err size_judge(size_t n_bytes, size_t expected_bytes) {
+  return n_bytes < expected_bytes ? ERR_TRUNCATED : n_bytes > expected_bytes ? ERR_TRAILING : ERR_OK;
+}
+
+/* The head of a model, and its size. */
+static enum err model_judge(const struct digest *schema_hash, size_t n_values, const uint8_t *bytes, size_t n_bytes) {
+  uint32_t version;
+  enum err e = head_judge(schema_hash, n_values, model_magic, MODEL_VERSION, bytes, n_bytes, &version);
+  return e ? e : size_judge(n_bytes, HEAD_BYTES + codec_full_bytes(n_values));
 }
 
 static void state_write(const struct learner *l, uint8_t out_bytes[STATE_BYTES]) {
@@ -577,39 +670,129 @@ static enum err state_read(const uint8_t bytes[STATE_BYTES], double *out_own_ste
   return sound ? ERR_OK : ERR_CORRUPT;
 }
 
+/* x, the first state, x̂ */
+enum { HALF_ARRAYS = 3 };
+
+static size_t half_bytes(const struct learner *l, enum optimiser kind) {
+  size_t others = optimiser_states(kind) - 1;
+  return HEAD_BYTES + STATE_BYTES + (HALF_ARRAYS + others) * array_bytes(l) + (others > 0 ? TAIL_BYTES : 0);
+}
+
 size_t learner_half_bytes(const struct learner *l) {
-  return HEAD_BYTES + STATE_BYTES + 3 * array_bytes(l);
+  return half_bytes(l, l->config.train.optimiser.kind);
 }
 
 size_t learner_half_copy_offset(const struct learner *l) {
   return HEAD_BYTES + STATE_BYTES + 2 * array_bytes(l);
 }
 
+static void tail_write(const struct learner *l, uint8_t *out_bytes) {
+  struct writer w;
+  writer_init(&w, out_bytes, TAIL_BYTES);
+  writer_u32(&w, l->config.train.optimiser.kind);
+  writer_u32(&w, 0);
+  writer_u64(&w, l->n_taken);
+  MUST(writer_end(&w) == ERR_OK);
+  for (size_t i = 1; i < n_states(l); i++)
+    codec_write_values(l->states[i], l->n, out_bytes + TAIL_BYTES + (i - 1) * array_bytes(l));
+}
+
 void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
   uint8_t *arrays = out_bytes + HEAD_BYTES + STATE_BYTES;
-  head_write(l, half_magic, out_bytes);
+  head_write(l, half_magic, n_states(l) > 1 ? 2 : 1, out_bytes);
   state_write(l, out_bytes + HEAD_BYTES);
   codec_write_values(l->x, l->n, arrays);
-  codec_write_values(l->momentum, l->n, arrays + array_bytes(l));
+  codec_write_values(l->states[0], l->n, arrays + array_bytes(l));
   codec_write_values(l->pending ? l->spare : l->copy, l->n, arrays + 2 * array_bytes(l));
+  if (n_states(l) > 1)
+    tail_write(l, arrays + HALF_ARRAYS * array_bytes(l));
+}
+
+/* What a half holds beside the model: whose states they are. */
+struct tail {
+  enum optimiser kind;
+  uint64_t n_taken;
+  const uint8_t *others; /* the states behind the first */
+};
+
+/* What the head of a tail says; ERR_CORRUPT: no optimiser with one. */
+static enum err tail_head(const uint8_t bytes[TAIL_BYTES], struct tail *out_tail) {
+  struct cursor c;
+  cursor_init(&c, bytes, TAIL_BYTES);
+  uint32_t kind = cursor_u32(&c), zero = cursor_u32(&c);
+  uint64_t n_taken = cursor_u64(&c);
+  if (kind >= N_OPTIMISERS || optimiser_states((enum optimiser)kind) < 2 || zero)
+    return ERR_CORRUPT;
+  *out_tail = (struct tail){.kind = (enum optimiser)kind, .n_taken = n_taken, .others = bytes + TAIL_BYTES};
+  return ERR_OK;
+}
+
+size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_t n_bytes) {
+  size_t at = half_bytes(l, OPTIMISER_SGD);
+  struct tail tail = {.kind = OPTIMISER_SGD};
+  uint32_t version;
+  if (head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version) ||
+      (version > 1 && (n_bytes < at + TAIL_BYTES || tail_head(bytes + at, &tail))))
+    return learner_half_bytes(l);
+  return half_bytes(l, tail.kind);
+}
+
+size_t learner_half_most(const struct learner *l) {
+  size_t most = 0;
+  for (enum optimiser kind = 0; kind < N_OPTIMISERS; kind++)
+    most = half_bytes(l, kind) > most ? half_bytes(l, kind) : most;
+  return most;
+}
+
+static enum err tail_read(const struct learner *l, uint32_t version, const uint8_t *bytes, size_t n_bytes,
+                          struct tail *out_tail) {
+  struct tail tail = {.kind = OPTIMISER_SGD};
+  size_t at = half_bytes(l, OPTIMISER_SGD);
+  enum err e = version == 1 ? ERR_OK : n_bytes < at + TAIL_BYTES ? ERR_TRUNCATED : tail_head(bytes + at, &tail);
+  if (!e)
+    e = size_judge(n_bytes, half_bytes(l, tail.kind));
+  if (!e)
+    e = codec_check_values(bytes + HEAD_BYTES + STATE_BYTES, HALF_ARRAYS * l->n);
+  for (size_t i = 1; i < optimiser_states(tail.kind) && !e; i++)
+    e = codec_check_values(tail.others + (i - 1) * array_bytes(l), l->n);
+  if (!e)
+    *out_tail = tail;
+  return e;
+}
+
+static void forget_states(struct learner *l) {
+  l->n_taken = 0;
+  for (size_t i = 0; i < n_states(l); i++)
+    memset(l->states[i], 0, l->n * sizeof *l->states[i]);
+}
+
+/* Takes the states over where they mean the same: mean and mean square, or momentum; else they begin anew. */
+static void take_states(struct learner *l, const uint8_t *first, const struct tail *tail) {
+  forget_states(l);
+  if (optimiser_states(tail->kind) != n_states(l))
+    return;
+  l->n_taken = tail->n_taken;
+  memcpy(l->states[0], first, array_bytes(l));
+  for (size_t i = 1; i < n_states(l); i++)
+    memcpy(l->states[i], tail->others + (i - 1) * array_bytes(l), array_bytes(l));
 }
 
 enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
   double own_step;
   struct distance_ring ring;
-  enum err e = head_check(l, half_magic, learner_half_bytes(l), bytes, n_bytes);
+  struct tail tail;
+  uint32_t version;
+  enum err e = head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version);
   if (!e)
-    e = state_read(bytes + HEAD_BYTES, &own_step, &ring);
+    e = n_bytes < half_bytes(l, OPTIMISER_SGD) ? ERR_TRUNCATED : state_read(bytes + HEAD_BYTES, &own_step, &ring);
+  if (!e)
+    e = tail_read(l, version, bytes, n_bytes, &tail);
   if (e)
     return e;
   const uint8_t *arrays = bytes + HEAD_BYTES + STATE_BYTES;
-  float *const targets[] = {l->x, l->momentum, l->copy};
-  const size_t n_targets = sizeof targets / sizeof *targets;
-  e = codec_check_values(arrays, n_targets * l->n);
-  if (e)
-    return e;
-  for (size_t i = 0; i < n_targets; i++)
-    memcpy(targets[i], arrays + i * array_bytes(l), array_bytes(l));
+  memcpy(l->x, arrays, array_bytes(l));
+  take_states(l, arrays + array_bytes(l), &tail);
+  memcpy(l->copy, arrays + 2 * array_bytes(l), array_bytes(l));
   l->own_step = own_step;
   l->ring = ring;
   l->pending = false;
@@ -621,12 +804,12 @@ size_t learner_model_bytes(const struct learner *l) {
 }
 
 void learner_model_write(const struct learner *l, uint8_t *out_bytes) {
-  head_write(l, model_magic, out_bytes);
+  head_write(l, model_magic, MODEL_VERSION, out_bytes);
   codec_write_values(l->x, l->n, out_bytes + HEAD_BYTES);
 }
 
 enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
-  enum err e = head_check(l, model_magic, learner_model_bytes(l), bytes, n_bytes);
+  enum err e = model_judge(&l->config.schema_hash, l->n, bytes, n_bytes);
   return e ? e : codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
 }
 
@@ -668,7 +851,7 @@ static void take_alike(struct learner *l, const struct schema *from, const float
 enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
                       const uint8_t *bytes, size_t n_bytes, bool *out_taken) {
   size_t n = schema_parameters(from);
-  enum err e = head_judge(from_hash, n, model_magic, HEAD_BYTES + 4 * n, bytes, n_bytes);
+  enum err e = model_judge(from_hash, n, bytes, n_bytes);
   if (e)
     return e;
   float *values = floats_new(n);
@@ -692,7 +875,7 @@ enum err learner_go_on_from(struct learner *l, const float *values, bool is_firs
     return ERR_NON_FINITE;
   memcpy(l->x, values, l->n * sizeof *l->x);
   statistics_floor(&l->statistics, l->x);
-  memset(l->momentum, 0, l->n * sizeof *l->momentum);
+  forget_states(l);
   if (is_first)
     memcpy(l->copy, l->x, l->n * sizeof *l->x);
   return ERR_OK;

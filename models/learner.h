@@ -1,6 +1,6 @@
 /* The learner: every float of one job and what may be done with them.
  *
- * It owns the model x, the optimiser's momentum, the public copy x̂ that peers hold of us, the copies x̂_j that we hold of
+ * It owns the model x, the optimiser's state, the public copy x̂ that peers hold of us, the copies x̂_j that we hold of
  * the peers we follow, and the ring of accepted distances. A round is
  *
  *   learner_train      x ← K local SGD steps from x            (the half-step)
@@ -140,14 +140,20 @@ MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const
  * and b has not. */
 double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values);
 
-/* Snapshots. The *half* holds what PUBLISHED stores: x, momentum, x̂ (the pending one if there is one), ring of distances;
+/* Snapshots. The *half* holds what PUBLISHED stores: x, the optimiser's state, x̂ (the pending one if there is one), ring of
+ * distances;
  * the *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version, schema hash, counts) that is
  * checked on reading. x̂ stands in the half as P little-endian f32 at learner_half_copy_offset, so that a full copy can be
- * served from the file. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
+ * served from the file. A half of another optimiser is read as well: where its state does not mean the same, the own begins
+ * anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */
 size_t learner_half_bytes(const struct learner *l);
 void learner_half_write(const struct learner *l, uint8_t *out_bytes);
 size_t learner_half_copy_offset(const struct learner *l);
+
+/* How long the half is that begins there: of another optimiser it is not learner_half_bytes, but at most learner_half_most. */
+size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_t n_bytes);
+size_t learner_half_most(const struct learner *l);
 MUST_USE enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
 
 size_t learner_model_bytes(const struct learner *l);
@@ -161,7 +167,7 @@ MUST_USE enum err learner_take(struct learner *l, const struct schema *from, con
                                const uint8_t *bytes, size_t n_bytes, bool *out_taken);
 
 /* The model as it is: [P], borrowed until the next call. And another one [P] to go on from, as one that was trained elsewhere:
- * finite values, with which the momentum starts again; x̂ stays what peers hold of us, or is the same where none of them
+ * finite values, with which the optimiser starts again; x̂ stays what peers hold of us, or is the same where none of them
  * holds anything (is_first). ERR_NON_FINITE, with nothing changed. */
 const float *learner_values(const struct learner *l);
 MUST_USE enum err learner_go_on_from(struct learner *l, const float *values, bool is_first);

@@ -84,7 +84,7 @@ static enum err judge(struct bout *b) {
   enum err e = against_alone(b, SWARM, figure, &b->swarm);
   if (e == ERR_OK)
     e = against_alone(b, PERSONAL, figure, &b->personal);
-  if (e == ERR_OK && b->metrics[ALONE].task == TASK_CLASSIFY)
+  if (e == ERR_OK && b->metrics[ALONE].n_classes > 0)
     e = against_alone(b, SWARM, FIGURE_BALANCED, &b->balanced);
   if (e != ERR_OK)
     snprintf(b->trial.why, sizeof b->trial.why, "the comparison: %s", err_sentence(e));
@@ -162,7 +162,7 @@ static json_t *bout_json(const struct bout *b, const char *by) {
   json_object_set_new(o, "samples_needed", whole_number(b->swarm.needed));
   json_object_set_new(o, "verdict", json_string(verdict_word(b)));
   json_object_set_new(o, "personal_alone", difference_json(&b->personal));
-  if (contract->task == TASK_CLASSIFY) {
+  if (b->metrics[ALONE].n_classes > 0) {
     json_object_set_new(o, "balanced", difference_json(&b->balanced));
     json_object_set_new(o, "classes", class_rows(b, by));
   }

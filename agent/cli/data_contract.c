@@ -145,18 +145,22 @@ static int answer_contract(struct call *call, const struct profile *p, const str
 }
 
 int verb_data_contract(struct call *call) {
-  static const char *const tasks[] = {[TASK_CLASSIFY] = "classify", [TASK_REGRESS] = "regress", NULL};
+  const char *tasks[N_TASKS + 1] = {0};
   const struct data_file file = {call->arguments[0], call->flags[FLAG_LABELS]};
   struct profile *p = NULL;
   struct contract *c = NULL;
   struct data_place place;
   char why[MAX_CONFIG_WHY_BYTES], reason[MAX_REASON_BYTES];
   size_t word = 0;
+  for (size_t i = 0; i < N_TASKS; i++)
+    tasks[i] = task_name((enum task)i);
   bool is_guess = !call->flags[FLAG_TASK] && !file.labels;
   if (call->flags[FLAG_TASK] && scalar_word(call->flags[FLAG_TASK], tasks, &word, reason))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--task: %s", reason);
   enum task task = (enum task)word;
-  enum err e = profile_read(&file, &(struct profile_options){.label = call->flags[FLAG_LABEL]}, &p, &place);
+  bool has_label = call->flags[FLAG_LABEL] || !call->flags[FLAG_TASK] || task_type(task)->needs_label;
+  const struct profile_options options = {.label = has_label ? call->flags[FLAG_LABEL] : ""};
+  enum err e = profile_read(&file, &options, &p, &place);
   if (e) {
     data_place_text(&place, why, sizeof why);
     return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);

@@ -35,9 +35,10 @@ static json_t *evaluation_json(const struct trial *t, const struct metrics *m, e
                 "label", label, "samples", (json_int_t)m->n, "loss", json_number(m->loss), "metric",
                 metric_name(metric), "headline", json_number(metrics_headline(m, metric)), "note", note);
   json_object_set_new(o, "model", json_string(picks[pick]));
-  if (m->task == TASK_REGRESS) {
+  if (m->n_classes == 0) {
     json_object_set_new(o, "mse", json_number(m->mse));
     json_object_set_new(o, "r2", json_number(m->r2));
+    json_object_set_new(o, "auc", json_number(m->auc));
     return o;
   }
   json_object_set_new(o, "accuracy", json_number(m->accuracy));
@@ -52,27 +53,29 @@ static json_t *evaluation_json(const struct trial *t, const struct metrics *m, e
 
 /* The columns of a task: what it is, then its figures, the headline's among them. */
 static void print_figures(const json_t *data, bool is_tsv, FILE *out) {
-  static const struct column classify[] = {{"JOB", "job", FORM_TEXT},
-                                           {"ROUND", "label", FORM_TEXT},
-                                           {"MODEL", "model", FORM_TEXT},
-                                           {"SET", "set", FORM_TEXT},
-                                           {"SAMPLES", "samples", FORM_COUNT},
-                                           {"LOSS", "loss", FORM_LOSS},
-                                           {"METRIC", "metric", FORM_TEXT},
-                                           {"HEADLINE", "headline", FORM_HEADLINE},
-                                           {"ACCURACY", "accuracy", FORM_PERCENT},
-                                           {"BALANCED", "balanced_accuracy", FORM_PERCENT},
-                                           {"MACRO-F1", "macro_f1", FORM_PERCENT},
-                                           {"AUC", "auc", FORM_SCORE}};
-  static const struct column regress[] = {
-      {"JOB", "job", FORM_TEXT},       {"ROUND", "label", FORM_TEXT},           {"MODEL", "model", FORM_TEXT},
-      {"SET", "set", FORM_TEXT},       {"SAMPLES", "samples", FORM_COUNT},      {"LOSS", "loss", FORM_LOSS},
-      {"METRIC", "metric", FORM_TEXT}, {"HEADLINE", "headline", FORM_HEADLINE}, {"MSE", "mse", FORM_LOSS}};
+  static const struct column classes[] = {{"JOB", "job", FORM_TEXT},
+                                          {"ROUND", "label", FORM_TEXT},
+                                          {"MODEL", "model", FORM_TEXT},
+                                          {"SET", "set", FORM_TEXT},
+                                          {"SAMPLES", "samples", FORM_COUNT},
+                                          {"LOSS", "loss", FORM_LOSS},
+                                          {"METRIC", "metric", FORM_TEXT},
+                                          {"HEADLINE", "headline", FORM_HEADLINE},
+                                          {"ACCURACY", "accuracy", FORM_PERCENT},
+                                          {"BALANCED", "balanced_accuracy", FORM_PERCENT},
+                                          {"MACRO-F1", "macro_f1", FORM_PERCENT},
+                                          {"AUC", "auc", FORM_SCORE}};
+  static const struct column values[] = {{"JOB", "job", FORM_TEXT},          {"ROUND", "label", FORM_TEXT},
+                                         {"MODEL", "model", FORM_TEXT},      {"SET", "set", FORM_TEXT},
+                                         {"SAMPLES", "samples", FORM_COUNT}, {"LOSS", "loss", FORM_LOSS},
+                                         {"METRIC", "metric", FORM_TEXT},    {"HEADLINE", "headline", FORM_HEADLINE},
+                                         {"MSE", "mse", FORM_LOSS},          {"R2", "r2", FORM_SCORE},
+                                         {"AUC", "auc", FORM_SCORE}};
   json_t *whole = json_pack("[O]", data);
   if (json_object_get(data, "classes"))
-    table_print(classify, sizeof classify / sizeof *classify, whole, is_tsv, out);
+    table_print(classes, sizeof classes / sizeof *classes, whole, is_tsv, out);
   else
-    table_print(regress, sizeof regress / sizeof *regress, whole, is_tsv, out);
+    table_print(values, sizeof values / sizeof *values, whole, is_tsv, out);
   json_decref(whole);
 }
 

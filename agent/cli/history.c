@@ -1,5 +1,6 @@
 #include "agent/cli/history.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/round_json.h"
@@ -59,8 +60,9 @@ void round_explain(json_t *round, const struct contract *contract) {
   static const struct {
     const char *headline, *loss, *note;
   } sets[] = {{"local", "local_loss", "local_note"}, {"global", "global_loss", "global_note"}};
-  const char *why = contract->task == TASK_CLASSIFY ? "only one class in this test set: not comparable"
-                                                    : "the targets of this test set do not vary: not comparable";
+  const char *missing = task_type(contract->task)->what_missing;
+  char why[MAX_REASON_BYTES];
+  snprintf(why, sizeof why, "%s: not comparable", missing ? missing : "only one class in this test set");
   json_object_set_new(round, "metric", json_string(metric_name(contract_metric(contract))));
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
     bool is_missing =

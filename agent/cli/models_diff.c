@@ -38,7 +38,7 @@ static json_t *class_rows(const struct pair *p) {
   return rows;
 }
 
-/* Classification: predictions that differ, by whether they were right. */
+/* Answers that differ, by whether they were right. */
 static json_t *flips(const struct pair *p) {
   json_int_t to_wrong = 0, to_right = 0, other = 0;
   const struct outcomes *a = &p->metrics[0].outcomes, *b = &p->metrics[1].outcomes;
@@ -74,7 +74,7 @@ static json_t *pair_json(const struct pair *p) {
                 "a", labels[0], "b", labels[1], "samples", (json_int_t)p->metrics[0].n, "metric", metric_name(metric),
                 "headline_a", json_number(metrics_headline(&p->metrics[0], metric)), "headline_b",
                 json_number(metrics_headline(&p->metrics[1], metric)));
-  bool has_classes = p->metrics[0].task == TASK_CLASSIFY;
+  bool has_classes = p->metrics[0].n_classes > 0;
   json_object_set_new(o, "classes", has_classes ? class_rows(p) : json_null());
   json_object_set_new(o, "flips", has_classes ? flips(p) : json_null());
   json_object_set_new(o, "tensors", tensor_rows(p));

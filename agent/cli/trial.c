@@ -56,18 +56,25 @@ static enum err open_learner(struct trial *t) {
 
 /* ---- what is stored ----------------------------------------------------------------------------------------------- */
 
+static size_t measure_model(const struct learner *l, const uint8_t *bytes, size_t n_bytes) {
+  (void)bytes;
+  (void)n_bytes;
+  return learner_model_bytes(l);
+}
+
 /* The learner's part of a snapshot, and the scale behind it; neither for zeros. */
-static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_learner,
+static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_most,
+                              size_t (*measure)(const struct learner *l, const uint8_t *bytes, size_t n_bytes),
                               struct buffer *out, struct scale *out_scale) {
   const struct contract *contract = t->site_job->job.contract;
   struct buffer part = {0};
   if (digest_is_zero(name))
     return ERR_OK;
-  enum err e = store_file_load(store, name, snapshot_bound(contract, n_learner), &out->bytes, &out->n_bytes);
+  enum err e = store_file_load(store, name, snapshot_bound(contract, n_most), &out->bytes, &out->n_bytes);
   if (e == ERR_LIMIT) /* larger than any of this schema */
     return ERR_SCHEMA;
   if (!e)
-    e = snapshot_split(contract, out, n_learner, &part, out_scale);
+    e = snapshot_split(contract, out, measure(t->learner, out->bytes, out->n_bytes), &part, out_scale);
   if (!e)
     out->n_bytes = part.n_bytes; /* it begins there too */
   return e;
@@ -76,15 +83,15 @@ static enum err load_snapshot(const struct trial *t, struct store *store, const 
 static enum err load_files(struct trial *t, struct store *store, const struct digest *job) {
   struct store_resume newest = {0};
   char why[MAX_REASON_BYTES];
-  size_t n_half = learner_half_bytes(t->learner);
+  size_t n_half = learner_half_most(t->learner);
   enum err e = store_resume(store, job, &newest, why);
   struct scale of_half = {0};
   if (!e)
-    e = load_snapshot(t, store, &t->round.model, learner_model_bytes(t->learner), &t->model, &t->saved);
+    e = load_snapshot(t, store, &t->round.model, learner_model_bytes(t->learner), measure_model, &t->model, &t->saved);
   if (!e)
     e = store_trainings(store, job, t->round.label, &t->n_trainings);
   if (!e)
-    e = load_snapshot(t, store, &newest.half, n_half, &t->half, &of_half);
+    e = load_snapshot(t, store, &newest.half, n_half, learner_half_measure, &t->half, &of_half);
   scale_done(&of_half);
   if (!e && !digest_is_zero(&t->round.shadow))
     e = store_file_load(store, &t->round.shadow, n_half + SHADOW_TRAILER_BYTES, &t->shadow.bytes, &t->shadow.n_bytes);

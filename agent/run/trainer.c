@@ -151,9 +151,12 @@ static void warn(const struct trainer *t, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
   const char *path = t->config.site_job->train_path;
   const struct dataset *train = t->data.train;
-  for (size_t i = 0; i < train->n_classes; i++)
+  for (size_t i = 0; i < train->n_classes && task_type(contract->task)->has_said_classes; i++)
     if (train->class_counts[i] == 0)
       say(result, "%s: no training sample of class %s", path, contract->classes[i].text);
+  if (train->n_anomalies > 0)
+    say(result, "%s: samples that are not of class %s and so not trained on: %zu", path, contract->classes[0].text,
+        train->n_anomalies);
   if (train->n_ignored_columns > 0)
     say(result, "%s: columns not in the contract and ignored: %zu", path, train->n_ignored_columns);
   if (train->scale.rule == SCALE_LOCAL)
@@ -226,6 +229,10 @@ static enum err take_warm(struct trainer *t, const struct trainer_job *job, stru
   return e;
 }
 
+static size_t half_of(const struct trainer *t, const struct buffer *snapshot) {
+  return learner_half_measure(t->learner, snapshot->bytes, snapshot->n_bytes);
+}
+
 static enum err load_from(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
   enum err e = open_learner(t, result);
@@ -233,7 +240,7 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
     return e;
   struct buffer half, model;
   struct scale of_half = {0}, of_model = {0};
-  if ((e = snapshot_split(contract, &job->half, learner_half_bytes(t->learner), &half, &of_half)) != ERR_OK ||
+  if ((e = snapshot_split(contract, &job->half, half_of(t, &job->half), &half, &of_half)) != ERR_OK ||
       (e = snapshot_split(contract, &job->model, learner_model_bytes(t->learner), &model, &of_model)) != ERR_OK) {
     say(result, "the scale of the stored model: %s", err_sentence(e));
     goto out;
@@ -575,7 +582,7 @@ static enum err part_of(const struct trainer *t, const struct buffer *snapshot, 
 static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
   struct buffer half, model;
   enum err e;
-  if ((e = part_of(t, &job->half, learner_half_bytes(t->learner), &half)) != ERR_OK ||
+  if ((e = part_of(t, &job->half, half_of(t, &job->half), &half)) != ERR_OK ||
       (e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
       (e = learner_half_read(t->learner, half.bytes, half.n_bytes)) != ERR_OK)
     return e;

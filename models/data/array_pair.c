@@ -166,13 +166,13 @@ static enum err check_inputs(const struct items *it, const struct contract *c, s
 }
 
 static enum err check_labels(const struct items *it, const struct contract *c, struct data_place *why) {
-  if (it->n_values != 1 && (c == NULL || c->task == TASK_CLASSIFY))
+  if (it->n_values != 1 && (c == NULL || c->n_classes > 0))
     return data_fault(npy_place(it->file, why), ERR_RANGE,
                       "its labels have %zu values each, one is wanted; of one-hot labels save y.argmax(1)",
                       it->n_values);
   if (it->n_values != 1)
     return data_fault(npy_place(it->file, why), ERR_RANGE, "it has %zu targets a sample, one is wanted", it->n_values);
-  if (c != NULL && c->task == TASK_CLASSIFY && array_type_is_float(it->array.type))
+  if (c != NULL && c->n_classes > 0 && array_type_is_float(it->array.type))
     return data_fault(npy_place(it->file, why), ERR_UNSUPPORTED,
                       "its labels are %s, classes are counted; save y.astype('int64')",
                       array_type_name(it->array.type));

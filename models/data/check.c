@@ -234,6 +234,8 @@ static size_t count_extra(const struct judge *j, const struct column_profile **o
   for (size_t k = 0; k < j->p->n_columns; k++) {
     const struct column_profile *c = &j->p->columns[k];
     bool is_known = k == j->p->label || k == j->p->group;
+    for (size_t i = 0; contract_has_class_columns(j->c) && i < j->c->n_classes && !is_known; i++)
+      is_known = strcmp(c->name, j->c->classes[i].text) == 0;
     for (size_t i = 0; i < j->c->n_features && !is_known; i++)
       is_known = strcmp(c->name, j->c->features[i].name) == 0;
     if (!is_known && n++ == 0)
@@ -313,6 +315,8 @@ static bool is_known_class(const struct judge *j, const struct class_profile *fo
 }
 
 static void judge_known_classes(struct judge *j) {
+  if (!task_type(j->c->task)->has_said_classes)
+    return;
   for (size_t i = 0; i < j->c->n_classes; i++) {
     uint64_t n = class_count(j, i);
     speak_of(j, "class %zu \"%s\"", i, j->c->classes[i].text);
@@ -325,6 +329,8 @@ static void judge_known_classes(struct judge *j) {
 }
 
 static void judge_unknown_classes(struct judge *j) {
+  if (j->c->n_classes == 0)
+    return;
   for (size_t k = 0; k < j->p->n_classes; k++) {
     const struct class_profile *found = &j->p->classes[k];
     if (is_known_class(j, found))
@@ -336,14 +342,38 @@ static void judge_unknown_classes(struct judge *j) {
   }
 }
 
+/* Where each class has a column. */
+static void judge_marks(struct judge *j) {
+  for (size_t i = 0; i < j->c->n_classes; i++) {
+    const char *name = j->c->classes[i].text;
+    const struct column_profile *c = profile_column(j->p, name);
+    speak_of(j, "class %zu \"%s\"", i, name);
+    if (c == NULL) {
+      find(j, ERROR, FINDING_COLUMN_MISSING, 1, "there is no such column; add it, or name a `label` in the job file");
+      continue;
+    }
+    judge_values(j, c);
+    if (c->outside.n > 0)
+      find(j, ERROR, FINDING_RANGE, c->outside.line,
+           "%" PRIu64 " values are neither 0 nor 1; write 1 where it applies and 0 where it does not", c->outside.n);
+  }
+}
+
 static void judge_label(struct judge *j) {
   const struct profile *p = j->p;
+  enum answer_kind answer = task_type(j->c->task)->answer;
+  if (contract_has_class_columns(j->c)) {
+    judge_marks(j);
+    return;
+  }
+  if (answer == ANSWER_INPUTS && !p->is_image && p->label == SIZE_MAX)
+    return; /* nobody knows what is normal in it */
   speak_of(j, "label \"%s\"", j->c->label);
   if (!p->is_image && p->label == SIZE_MAX) {
     find(j, ERROR, FINDING_COLUMN_MISSING, 1, "there is no such column; add it or correct the job file");
     return;
   }
-  if (p->label == SIZE_MAX && j->c->task == TASK_REGRESS) {
+  if (p->label == SIZE_MAX && answer == ANSWER_NUMBER) {
     find(j, ERROR, FINDING_NOT_A_NUMBER, 0, "IDX labels are classes; bring the numbers to predict as a NumPy array");
     return;
   }
@@ -356,7 +386,7 @@ static void judge_label(struct judge *j) {
   if (p->has_too_many_classes)
     find(j, ERROR, FINDING_CLASS_UNKNOWN, 0, "there are more than %d different labels; is it a number to regress?",
          MAX_CLASSES);
-  if (j->c->task == TASK_REGRESS)
+  if (answer == ANSWER_NUMBER)
     judge_values(j, &p->columns[p->label]);
 }
 
@@ -394,8 +424,7 @@ enum err check_training(const struct profile *p, const struct contract *c, struc
   struct judge j = {.p = p, .c = c, .f = f};
   judge_inputs(&j);
   judge_known_classes(&j);
-  if (c->task == TASK_CLASSIFY)
-    judge_unknown_classes(&j);
+  judge_unknown_classes(&j);
   judge_amount(&j);
   return j.e;
 }
@@ -403,8 +432,7 @@ enum err check_training(const struct profile *p, const struct contract *c, struc
 enum err check_test(const struct profile *p, const struct contract *c, struct findings *f) {
   struct judge j = {.p = p, .c = c, .f = f};
   judge_inputs(&j);
-  if (c->task == TASK_CLASSIFY)
-    judge_unknown_classes(&j);
+  judge_unknown_classes(&j);
   judge_duplicates(&j);
   return j.e;
 }

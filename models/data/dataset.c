@@ -40,7 +40,18 @@ static enum err no_memory(struct data_place *why) {
 struct table {
   struct dataset *d;
   size_t capacity;
+  bool has_labels;
 };
+
+static bool has_labels(const struct contract *c) {
+  enum answer_kind answer = task_type(c->task)->answer;
+  return answer == ANSWER_CLASS || (answer == ANSWER_INPUTS && c->n_classes > 0);
+}
+
+static size_t targets_of(const struct contract *c) {
+  enum answer_kind answer = task_type(c->task)->answer;
+  return answer == ANSWER_NUMBER ? 1 : answer == ANSWER_SET ? c->n_classes : 0;
+}
 
 static enum err table_init(struct table *t, const struct contract *c, struct data_place *why) {
   struct dataset *d = calloc(1, sizeof *d);
@@ -50,6 +61,8 @@ static enum err table_init(struct table *t, const struct contract *c, struct dat
   d->task = c->task;
   d->n_inputs = contract_n_inputs(c);
   d->n_classes = c->n_classes;
+  d->n_targets = targets_of(c);
+  t->has_labels = has_labels(c);
   d->class_counts = calloc(c->n_classes + 1, sizeof *d->class_counts);
   d->shift = calloc(d->n_inputs, sizeof *d->shift);
   d->gain = calloc(d->n_inputs, sizeof *d->gain);
@@ -57,28 +70,43 @@ static enum err table_init(struct table *t, const struct contract *c, struct dat
 }
 
 _Static_assert((uint64_t)2 * MAX_SAMPLES * MAX_FEATURES <= SIZE_MAX / sizeof(float), "no size of a table wraps");
+_Static_assert(MAX_CLASSES <= MAX_FEATURES, "nor of its targets");
+
+/* n × row bytes of *array anew; nothing for rows without bytes. */
+static enum err rows_resize(void **array, size_t n, size_t row_bytes) {
+  if (row_bytes == 0)
+    return ERR_OK;
+  void *grown = realloc(*array, n * row_bytes);
+  if (grown == NULL)
+    return ERR_NO_MEMORY;
+  *array = grown;
+  return ERR_OK;
+}
 
 /* n ≤ 2 · MAX_SAMPLES and n_inputs ≤ MAX_FEATURES. */
 static enum err table_resize(struct table *t, bool has_floats, size_t n) {
   struct dataset *d = t->d;
-  void *inputs = has_floats ? realloc(d->floats, n * d->n_inputs * sizeof *d->floats)
-                            : realloc(d->bytes, n * d->n_inputs * sizeof *d->bytes);
-  if (inputs == NULL)
-    return ERR_NO_MEMORY;
-  if (has_floats)
-    d->floats = inputs;
-  else
-    d->bytes = inputs;
-  bool has_targets = d->task == TASK_REGRESS;
-  void *answers = has_targets ? realloc(d->targets, n * sizeof *d->targets) : realloc(d->labels, n * sizeof *d->labels);
-  if (answers == NULL)
-    return ERR_NO_MEMORY;
-  if (has_targets)
-    d->targets = answers;
-  else
-    d->labels = answers;
-  t->capacity = n;
-  return ERR_OK;
+  void *bytes = d->bytes, *floats = d->floats, *labels = d->labels, *targets = d->targets;
+  enum err e = has_floats ? rows_resize(&floats, n, d->n_inputs * sizeof *d->floats)
+                          : rows_resize(&bytes, n, d->n_inputs * sizeof *d->bytes);
+  if (e == ERR_OK)
+    e = rows_resize(&labels, n, t->has_labels ? sizeof *d->labels : 0);
+  if (e == ERR_OK)
+    e = rows_resize(&targets, n, d->n_targets * sizeof *d->targets);
+  d->bytes = bytes;
+  d->floats = floats;
+  d->labels = labels;
+  d->targets = targets;
+  if (e == ERR_OK)
+    t->capacity = n;
+  return e;
+}
+
+static void count_classes(struct dataset *d, const struct sample *sample) {
+  if (d->labels != NULL && sample->label < d->n_classes)
+    d->class_counts[sample->label]++;
+  for (size_t c = 0; d->targets != NULL && c < d->n_classes; c++)
+    d->class_counts[c] += sample->targets[c] > 0;
 }
 
 static enum err table_put(struct table *t, const struct sample *sample) {
@@ -92,12 +120,11 @@ static enum err table_put(struct table *t, const struct sample *sample) {
     memcpy(d->floats + d->n * d->n_inputs, sample->floats, d->n_inputs * sizeof *d->floats);
   else
     memcpy(d->bytes + d->n * d->n_inputs, sample->bytes, d->n_inputs);
-  if (d->task == TASK_REGRESS) {
-    d->targets[d->n] = sample->target;
-  } else {
+  if (d->labels != NULL)
     d->labels[d->n] = sample->label;
-    d->class_counts[sample->label]++;
-  }
+  if (d->targets != NULL)
+    memcpy(d->targets + d->n * d->n_targets, sample->targets, d->n_targets * sizeof *d->targets);
+  count_classes(d, sample);
   d->n++;
   return ERR_OK;
 }
@@ -120,6 +147,7 @@ static enum err table_take(struct table *t, struct dataset **out_dataset, struct
 struct parts {
   uint16_t *of; /* [n] the part of each sample of the file; first its label */
   size_t n, capacity;
+  bool by_class; /* else all are of one */
 };
 
 static enum err parts_put_label(void *context, const struct sample *sample) {
@@ -132,13 +160,14 @@ static enum err parts_put_label(void *context, const struct sample *sample) {
     p->of = grown;
     p->capacity = capacity;
   }
-  p->of[p->n++] = sample->label; /* 0 for a target */
+  p->of[p->n++] = p->by_class ? sample->label : 0;
   return ERR_OK;
 }
 
 static enum err parts_find(struct parts *p, const struct data_source *source, const struct contract *c,
                            struct data_place *why) {
   const struct sample_sink sink = {parts_put_label, p, source->hook};
+  p->by_class = task_type(c->task)->answer == ANSWER_CLASS;
   enum err e = sample_read_labels(&source->train, c, &sink, why);
   if (e != ERR_OK)
     return e;
@@ -147,7 +176,7 @@ static enum err parts_find(struct parts *p, const struct data_source *source, co
   if (p->of == NULL)
     e = no_memory(why);
   else
-    e = split_assign(&c->split, labels, p->n, c->n_classes == 0 ? 1 : c->n_classes, p->of);
+    e = split_assign(&c->split, labels, p->n, p->by_class ? c->n_classes : 1, p->of);
   free(labels);
   if (e == ERR_RANGE)
     return data_fault(why, e, "%zu samples cannot be split into %" PRIu32 " parts by %s; ask for fewer parts", p->n,
@@ -219,6 +248,11 @@ static struct table *split_of(struct intake *in, const struct sample *sample) {
   return place < in->test_below ? &in->test : place >= in->validation_from ? &in->validation : &in->train;
 }
 
+/* Not to be learnt from: only what is normal is to be given back. */
+static bool is_anomaly(const struct dataset *d, const struct sample *sample) {
+  return d->task == TASK_RECONSTRUCT && sample->label != 0 && sample->label != NO_LABEL;
+}
+
 static enum err intake_put(void *context, const struct sample *sample) {
   struct intake *in = context;
   size_t i = in->n_seen++;
@@ -226,7 +260,12 @@ static enum err intake_put(void *context, const struct sample *sample) {
     return ERR_BUSY; /* the file grew between the two readings */
   if (in->parts.n > 0 && in->parts.of[i] != in->part)
     return ERR_OK;
-  return table_put(split_of(in, sample), sample);
+  struct table *t = split_of(in, sample);
+  if (t == &in->train && is_anomaly(t->d, sample)) {
+    t->d->n_anomalies++;
+    return ERR_OK;
+  }
+  return table_put(t, sample);
 }
 
 static enum err intake_read(struct intake *in, const struct data_source *source, const struct contract *c,
@@ -241,6 +280,9 @@ static enum err intake_read(struct intake *in, const struct data_source *source,
     return e;
   if (in->parts.n > 0 && in->n_seen != in->parts.n)
     return data_fault(why, ERR_BUSY, "it changed while it was read; try again");
+  if (in->train.d->n == 0 && in->train.d->n_anomalies > 0)
+    return data_fault(why, ERR_RANGE, "no sample of class \"%s\" is left to train on; it must be the normal one",
+                      c->classes[0].text);
   if (in->train.d->n == 0)
     return data_fault(why, ERR_RANGE, "no sample is left to train on; bring more, or lower holdout and validation");
   return ERR_OK;
@@ -425,5 +467,5 @@ void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_
 
 void dataset_gather_targets(const struct dataset *d, const uint32_t *index, size_t n, float *out_targets) {
   for (size_t s = 0; s < n; s++)
-    out_targets[s] = d->targets[index[s]];
+    memcpy(out_targets + s * d->n_targets, d->targets + index[s] * d->n_targets, d->n_targets * sizeof *out_targets);
 }

@@ -12,6 +12,8 @@
  *   place ≥ 1 − validation   validation
  *   else                     train
  *
+ * A sample to reconstruct that is known to be an anomaly is never trained on: where it would be, it is left out.
+ *
  * So a sample stays in its split for ever, however the file grows, in whatever part and order it stands; copies of one
  * sample, or rows of one group, are never on two sides; and naming a test file moves nothing in or out of validation.
  *
@@ -48,9 +50,10 @@ struct dataset {
   uint8_t *bytes; /* [n][n_inputs] from IDX, and from uint8 arrays of images */
   float *floats;  /* [n][n_inputs] from CSV and all other arrays */
 
-  /* Exactly one of these: */
-  uint16_t *labels; /* [n] classes by the contract's number */
-  float *targets;   /* [n] regression */
+  uint16_t
+      *labels; /* [n] classes by the contract's number; reconstruct: or NO_LABEL, NULL without classes; else NULL */
+  size_t n_targets; /* of a sample: regress 1, multilabel n_classes, else 0 */
+  float *targets;   /* [n][n_targets]; NULL where there are none */
 
   struct scale scale; /* the numbers in effect; n is 0 only for SCALE_NONE */
   double *shift;      /* [n_inputs] x' = (stored − shift) · gain */
@@ -59,6 +62,7 @@ struct dataset {
   /* Worth a warning, never an error. */
   size_t n_classes;
   uint32_t *class_counts;   /* [n_classes]; 0: the class is absent here */
+  size_t n_anomalies;       /* reconstruct: training samples that are known not to be normal, and so left out */
   size_t n_ignored_columns; /* columns of the CSV file that the contract does not name */
 };
 
@@ -94,7 +98,7 @@ MUST_USE enum err dataset_rescale(struct dataset *d, const struct contract *cont
 /* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. */
 void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);
 
-/* Their classes (classification) or targets (regression): [n]. */
+/* Their classes [n] where there are labels, their targets [n][n_targets]. */
 void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_t n, uint16_t *out_labels);
 void dataset_gather_targets(const struct dataset *d, const uint32_t *index, size_t n, float *out_targets);
 

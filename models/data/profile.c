@@ -13,7 +13,7 @@
 #include "models/formats/idx.h"
 #include "models/formats/number.h"
 
-enum { CLASS_PLACES = 4 * MAX_CLASSES, NO_FEATURE = -1 };
+enum { CLASS_PLACES = 4 * MAX_CLASSES, NO_FEATURE = -1, NO_CLASS = -1 };
 
 /* A field of the present row that is read as a number. */
 struct field {
@@ -24,6 +24,7 @@ struct field {
 /* What is done with a column of a table. */
 struct use {
   int32_t feature; /* of the contract, or NO_FEATURE */
+  int32_t class;   /* whose own column it is, or NO_CLASS */
   bool is_number;  /* its fields are read as numbers */
   double lo, hi;   /* the contract's range */
 };
@@ -44,8 +45,8 @@ struct reading {
   struct field *fields; /* [n_columns] */
   float *inputs;        /* [n_features] */
   bool is_whole;        /* nothing is wrong with its inputs */
-  char label[MAX_NAME_BYTES];
-  size_t n_label; /* of its text, which is not kept when it is longer than a name */
+  char label[MAX_CSV_FIELD_BYTES];
+  size_t n_label; /* of its text */
 };
 
 void profile_free(struct profile *p) {
@@ -156,12 +157,15 @@ static enum err columns_grow(struct reading *r) {
 }
 
 static struct use use_of(const struct contract *c, const char *text, size_t n) {
-  struct use use = {NO_FEATURE, c == NULL, -INFINITY, INFINITY};
+  struct use use = {NO_FEATURE, NO_CLASS, c == NULL, -INFINITY, INFINITY};
   for (size_t i = 0; c != NULL && i < c->n_features && use.feature == NO_FEATURE; i++)
     if (csv_text_is(text, n, c->features[i].name)) {
-      use = (struct use){.feature = (int32_t)i, .is_number = true};
+      use = (struct use){.feature = (int32_t)i, .class = NO_CLASS, .is_number = true};
       contract_feature_range(c, i, &use.lo, &use.hi);
     }
+  for (size_t i = 0; c != NULL && contract_has_class_columns(c) && i < c->n_classes; i++)
+    if (csv_text_is(text, n, c->classes[i].text))
+      use = (struct use){.feature = NO_FEATURE, .class = (int32_t)i, .is_number = true, .hi = 1};
   return use;
 }
 
@@ -183,8 +187,10 @@ static enum err header_field(struct reading *r, const char *text, size_t n) {
   return ERR_OK;
 }
 
-/* By name, else by number from 1; SIZE_MAX: neither. */
+/* By name, else by number from 1; SIZE_MAX: neither, or none is named. */
 static size_t label_column(const struct profile *p, const char *label) {
+  if (label[0] == '\0')
+    return SIZE_MAX;
   const struct column_profile *named = profile_column(p, label);
   double number;
   if (named != NULL)
@@ -201,7 +207,7 @@ static enum err header_end(struct reading *r) {
   const char *label = c != NULL ? c->label : r->options->label;
   p->label = label == NULL ? p->n_columns - 1 : label_column(p, label);
   if (c != NULL && p->label != SIZE_MAX)
-    r->uses[p->label].is_number = c->task == TASK_REGRESS;
+    r->uses[p->label].is_number = task_type(c->task)->answer == ANSWER_NUMBER;
   r->has_all_features = c != NULL;
   for (size_t i = 0; c != NULL && i < c->n_features; i++)
     r->has_all_features = r->has_all_features && profile_column(p, c->features[i].name) != NULL;
@@ -221,7 +227,7 @@ static void keep_number(struct field *field, const char *text, size_t n) {
 
 static void keep_label(struct reading *r, const char *text, size_t n) {
   r->n_label = n;
-  memcpy(r->label, text, n < MAX_NAME_BYTES ? n : 0);
+  memcpy(r->label, text, n);
 }
 
 static enum err row_field(struct reading *r, const char *text, size_t n) {
@@ -235,11 +241,15 @@ static enum err row_field(struct reading *r, const char *text, size_t n) {
   return ERR_OK;
 }
 
+static bool is_allowed(const struct use *use, double value) {
+  return value >= use->lo && value <= use->hi && (use->class == NO_CLASS || value == floor(value));
+}
+
 static void add_field(struct reading *r, size_t i) {
   struct column_profile *column = &r->p->columns[i];
   const struct use *use = &r->uses[i];
   const struct field *field = &r->fields[i];
-  bool is_outside = field->what == FIELD_NUMBER && (field->value < use->lo || field->value > use->hi);
+  bool is_outside = field->what == FIELD_NUMBER && !is_allowed(use, field->value);
   if (field->what == FIELD_MISSING)
     sighting_add(&column->missing, r->scan.row_line);
   if (field->what == FIELD_NO_NUMBER)
@@ -253,17 +263,46 @@ static void add_field(struct reading *r, size_t i) {
     r->inputs[use->feature] = (float)field->value;
 }
 
+static enum err add_class(struct reading *r, const char *name, size_t n) {
+  if (n < MAX_NAME_BYTES)
+    return class_add(r, name, n, r->scan.row_line);
+  sighting_add(&r->p->label_too_long, r->scan.row_line);
+  return ERR_OK;
+}
+
+static enum err add_set(struct reading *r) {
+  enum err e = ERR_OK;
+  struct csv_name name;
+  for (size_t at = 0; e == ERR_OK && csv_next_name(r->label, r->n_label, &at, &name);)
+    e = add_class(r, name.text, name.n);
+  return e;
+}
+
+static enum err add_marks(struct reading *r) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < r->p->n_columns; i++)
+    if (r->uses[i].class != NO_CLASS && r->fields[i].what == FIELD_NUMBER && r->fields[i].value > 0)
+      e = add_class(r, r->p->columns[i].name, strlen(r->p->columns[i].name));
+  return e;
+}
+
+/* What the row says of classes. Without a contract every label is taken for one. */
 static enum err add_label(struct reading *r) {
   struct profile *p = r->p;
   const struct contract *c = r->options->contract;
-  if (p->label == SIZE_MAX || (c != NULL && c->task != TASK_CLASSIFY))
+  enum answer_kind answer = c == NULL ? ANSWER_CLASS : task_type(c->task)->answer;
+  bool is_missing = r->n_label == 0 || (c == NULL && csv_is_missing(r->label, r->n_label));
+  if (c != NULL && contract_has_class_columns(c))
+    return add_marks(r);
+  if (p->label == SIZE_MAX || answer == ANSWER_NUMBER)
     return ERR_OK;
-  if (r->n_label == 0 || (c == NULL && csv_is_missing(r->label, r->n_label)))
-    sighting_add(&p->label_missing, r->scan.row_line);
-  else if (r->n_label >= MAX_NAME_BYTES)
-    sighting_add(&p->label_too_long, r->scan.row_line);
-  else
-    return class_add(r, r->label, r->n_label, r->scan.row_line);
+  if (answer == ANSWER_SET)
+    return add_set(r);
+  if (answer == ANSWER_INPUTS && csv_is_missing(r->label, r->n_label))
+    return ERR_OK;
+  if (!is_missing)
+    return add_class(r, r->label, r->n_label);
+  sighting_add(&p->label_missing, r->scan.row_line);
   return ERR_OK;
 }
 
@@ -487,9 +526,9 @@ static enum err make_columns(struct profile *p, const struct array_pair *pair, c
 static enum err add_array_label(struct reading *r, double label, const struct bounds *of_label) {
   const struct contract *c = r->options->contract;
   char name[NUMBER_TEXT_BYTES];
-  if (c == NULL || c->task == TASK_REGRESS)
+  if (c == NULL || task_type(c->task)->answer == ANSWER_NUMBER)
     (void)bounds_add(of_label, label);
-  if (!isfinite(label) || (c != NULL && c->task != TASK_CLASSIFY))
+  if (!isfinite(label) || (c != NULL && c->n_classes == 0))
     return ERR_OK;
   number_write(label, name);
   return class_add(r, name, strlen(name), 0);

@@ -64,9 +64,9 @@ struct profile {
 };
 
 struct profile_options {
-  const struct contract *contract;  /* NULL: nothing is known yet, every column is taken as it stands */
-  const char *label;                /* without a contract: the label's column by name or number; NULL: the last */
-  const struct digest_fn *fn;       /* with a contract */
+  const struct contract *contract; /* NULL: nothing is known yet, every column is taken as it stands */
+  const char *label;          /* without a contract: the label's column by name or number; NULL: the last; "": none */
+  const struct digest_fn *fn; /* with a contract */
   const struct sample_set *against; /* NULL, or the training file's */
 };
 

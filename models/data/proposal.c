@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/formats/csv_scan.h"
 #include "models/formats/number.h"
 
 enum { SD_DIGITS = 3 };
@@ -66,6 +67,10 @@ static int compare_numbers(const void *a, const void *b) {
   return m < n ? -1 : 1;
 }
 
+static int compare_names(const void *a, const void *b) {
+  return strcmp(((const struct class_name *)a)->text, ((const struct class_name *)b)->text);
+}
+
 static enum err add_table_classes(const struct profile *p, struct contract *c) {
   struct class_profile *sorted = malloc((p->n_classes + 1) * sizeof *sorted);
   if (sorted == NULL)
@@ -94,23 +99,72 @@ static enum err add_numbered_classes(const struct profile *p, struct contract *c
   return e;
 }
 
+static bool has_class(const struct contract *c, const char *name) {
+  for (size_t i = 0; i < c->n_classes; i++)
+    if (strcmp(c->classes[i].text, name) == 0)
+      return true;
+  return false;
+}
+
+/* Every name in the fields, in the order of their texts. */
+static enum err add_set_classes(const struct profile *p, struct contract *c) {
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < p->n_classes && e == ERR_OK; i++) {
+    const char *text = p->classes[i].name;
+    struct csv_name name;
+    for (size_t at = 0; e == ERR_OK && csv_next_name(text, strlen(text), &at, &name);) {
+      char word[MAX_NAME_BYTES];
+      snprintf(word, sizeof word, "%.*s", (int)name.n, name.text);
+      e = has_class(c, word) ? ERR_OK : contract_add_class(c, word);
+    }
+  }
+  if (c->n_classes > 0)
+    qsort(c->classes, c->n_classes, sizeof *c->classes, compare_names);
+  return e;
+}
+
+/* What is seen most often is normal, and so the first. */
+static void put_commonest_first(const struct profile *p, struct contract *c) {
+  size_t most = 0;
+  for (size_t i = 1; i < p->n_classes; i++)
+    most = p->classes[i].seen.n > p->classes[most].seen.n ? i : most;
+  for (size_t i = c->n_classes; i-- > 1;)
+    if (strcmp(c->classes[i].text, p->classes[most].name) == 0) {
+      struct class_name held = c->classes[i - 1];
+      c->classes[i - 1] = c->classes[i];
+      c->classes[i] = held;
+    }
+}
+
+static enum err propose_classes(const struct profile *p, struct contract *c) {
+  enum answer_kind answer = task_type(c->task)->answer;
+  enum err e = answer == ANSWER_SET     ? add_set_classes(p, c)
+               : p->has_numbered_labels ? add_numbered_classes(p, c)
+                                        : add_table_classes(p, c);
+  if (e == ERR_OK && answer == ANSWER_INPUTS && !p->has_numbered_labels)
+    put_commonest_first(p, c);
+  return e;
+}
+
 static enum err propose_label(const struct profile *p, const enum task *task, struct contract *c, char *reason) {
   c->task = task != NULL ? *task : guess_task(p);
-  c->loss = c->task == TASK_REGRESS ? LOSS_MEAN_SQUARED_ERROR : LOSS_CROSS_ENTROPY;
-  if (p->is_image && p->label == SIZE_MAX && c->task == TASK_REGRESS)
-    return say(reason, ERR_UNSUPPORTED, "IDX files are images with classes; a number to predict needs a table");
+  const struct task_type *t = task_type(c->task);
+  c->loss = t->losses[0];
+  if ((p->is_image && p->label == SIZE_MAX && t->answer == ANSWER_NUMBER) ||
+      (p->has_numbered_labels && t->answer == ANSWER_SET))
+    return say(reason, ERR_UNSUPPORTED, "IDX files are images with one class each; this task needs a table");
+  if (!p->is_image && p->label == SIZE_MAX && t->answer == ANSWER_INPUTS)
+    return ERR_OK;
   if (!p->is_image && (p->label == SIZE_MAX || p->columns[p->label].name_is_cut))
     return say(reason, ERR_NOT_FOUND, "there is no such label column; name one of the header's with --label");
   if (p->n_samples == 0 || p->n_classes == 0)
     return say(reason, ERR_NOT_FOUND, "no row has a label; is it the right column?");
-  if (c->task == TASK_CLASSIFY && p->has_too_many_classes)
+  if (t->takes_classes && p->has_too_many_classes)
     return say(reason, ERR_LIMIT,
                "the label has too many different values for classes; is it a number? use --task regress");
   if (!p->is_image)
     memcpy(c->label, p->columns[p->label].name, sizeof c->label);
-  if (c->task == TASK_REGRESS)
-    return ERR_OK;
-  enum err e = p->has_numbered_labels ? add_numbered_classes(p, c) : add_table_classes(p, c);
+  enum err e = t->takes_classes ? propose_classes(p, c) : ERR_OK;
   return e == ERR_OK ? e : say(reason, e, err_sentence(e));
 }
 

@@ -11,7 +11,8 @@
 
 static enum err check_contract(const struct data_file *file, const struct contract *c, struct data_place *why) {
   enum err e = data_place_init(why, file->path);
-  if (e != ERR_OK || (contract_is_image(c) && c->task == TASK_CLASSIFY))
+  enum answer_kind answer = task_type(c->task)->answer;
+  if (e != ERR_OK || (contract_is_image(c) && (answer == ANSWER_CLASS || answer == ANSWER_INPUTS)))
     return e;
   return data_fault(why, ERR_RANGE, "IDX files are images with classes; give the job file an image and `classes`");
 }
@@ -46,6 +47,10 @@ static enum err next_label(struct idx_file *labels, const struct contract *c, ui
   enum err e = idx_next(labels, &label, why);
   if (e != ERR_OK)
     return e;
+  if (c->n_classes == 0) { /* to reconstruct; nobody says what is normal */
+    *out_label = NO_LABEL;
+    return ERR_OK;
+  }
   if (label >= c->n_classes)
     return data_fault(idx_place(labels, why), ERR_RANGE,
                       "label %u at byte %" PRIu64
@@ -179,21 +184,54 @@ static enum err check_floats(const struct array_pair *p, const struct contract *
   return e;
 }
 
-static enum err take_label(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
-                           struct sample *s, struct data_place *why) {
-  if (c->task == TASK_REGRESS) {
-    s->target = (float)label;
-    return isfinite(s->target) ? ERR_OK
-                               : data_fault(array_pair_labels_place(p, why), ERR_RANGE,
-                                            "the target of sample %" PRIu32 " is no finite number; leave it out", i);
-  }
+/* A sample with its target, where it has one. */
+struct taken {
+  struct sample sample;
+  float target;
+};
+
+static enum err take_number(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                            struct taken *t, struct data_place *why) {
+  (void)c;
+  t->target = (float)label;
+  t->sample.targets = &t->target;
+  return isfinite(t->target) ? ERR_OK
+                             : data_fault(array_pair_labels_place(p, why), ERR_RANGE,
+                                          "the target of sample %" PRIu32 " is no finite number; leave it out", i);
+}
+
+static enum err take_class(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                           struct taken *t, struct data_place *why) {
   if (label < 0 || label >= (double)c->n_classes)
     return data_fault(array_pair_labels_place(p, why), ERR_RANGE,
                       "the label of sample %" PRIu32
                       " is %.17g, the contract has %zu classes, counted from 0; correct the array or `classes`",
                       i, label, c->n_classes);
-  s->label = (uint16_t)label;
+  t->sample.label = (uint16_t)label;
   return ERR_OK;
+}
+
+static enum err take_set(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                         struct taken *t, struct data_place *why) {
+  (void)c, (void)i, (void)label, (void)t;
+  return data_fault(array_pair_labels_place(p, why), ERR_UNSUPPORTED,
+                    "several classes a sample are read from tables; save it as CSV");
+}
+
+static enum err take_state(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                           struct taken *t, struct data_place *why) {
+  t->sample.label = NO_LABEL;
+  return c->n_classes == 0 ? ERR_OK : take_class(p, c, i, label, t, why);
+}
+
+static enum err take_label(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+                           struct taken *t, struct data_place *why) {
+  static enum err (*const takers[])(const struct array_pair *, const struct contract *, uint32_t, double,
+                                    struct taken *, struct data_place *) = {[ANSWER_CLASS] = take_class,
+                                                                            [ANSWER_NUMBER] = take_number,
+                                                                            [ANSWER_SET] = take_set,
+                                                                            [ANSWER_INPUTS] = take_state};
+  return takers[task_type(c->task)->answer](p, c, i, label, t, why);
 }
 
 static enum err read_arrays(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
@@ -207,7 +245,7 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
   if (e == ERR_OK)
     e = array_pair_open(file, c, inputs, &p, why);
   for (uint32_t i = 0; e == ERR_OK && i < array_pair_samples(p); i++) {
-    struct sample s = {0};
+    struct taken s = {0};
     e = array_pair_next(p, &a, why);
     if (e == ERR_OK)
       e = take_label(p, c, i, a.label, &s, why);
@@ -215,9 +253,9 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
       e = check_floats(p, c, i, a.floats, why);
     if (e != ERR_OK)
       break;
-    s.bytes = a.bytes;
-    s.floats = a.floats;
-    if ((e = sample_put(sink, i, &s)) != ERR_OK)
+    s.sample.bytes = a.bytes;
+    s.sample.floats = a.floats;
+    if ((e = sample_put(sink, i, &s.sample)) != ERR_OK)
       e = data_fault(array_pair_labels_place(p, why), e, "%s", err_sentence(e));
   }
   if (e == ERR_OK)

@@ -15,9 +15,9 @@
 struct sample {
   const uint8_t *bytes;
   const float *floats;
-  uint16_t label;    /* classification */
-  float target;      /* regression */
-  const char *group; /* [n_group] text of the contract's holdout_by column; NULL: there is none */
+  uint16_t label;       /* classify: class; reconstruct: class or NO_LABEL; else 0 */
+  const float *targets; /* [n_targets] regress: the number; multilabel: 1 or 0 for each class; else NULL */
+  const char *group;    /* [n_group] text of the contract's holdout_by column; NULL: there is none */
   size_t n_group;
 };
 

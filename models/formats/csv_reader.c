@@ -9,7 +9,7 @@
 #include "models/formats/csv_scan.h"
 #include "models/formats/number.h"
 
-/* What a column is for: a feature's number, or one of these. */
+/* What a column is for: the number of a feature, behind those of a class, or one of these. */
 enum { COLUMN_IGNORED = -1, COLUMN_LABEL = -2 };
 
 struct csv_run {
@@ -21,14 +21,20 @@ struct csv_run {
   int32_t *columns; /* [MAX_CSV_COLUMNS], n_columns of them used */
   size_t n_columns;
   size_t n_ignored;
-  bool *found; /* [n_features] */
+  size_t n_named; /* features, and classes where each has a column */
+  bool *found;    /* [n_named] */
 
   enum err row_e;      /* a field's first fault; told at the row's end, for a decimal comma is a field too many */
   float *inputs;       /* [n_features] of this row */
+  float *targets;      /* [n_classes + 1] of this row: numbers, or 1 or 0 for each class */
   size_t group_column; /* of holdout_by, SIZE_MAX: none */
   char *group;         /* [MAX_CSV_FIELD_BYTES] its text in this row */
   struct sample sample;
 };
+
+static const char *name_of(const struct contract *c, size_t i) {
+  return i < c->n_features ? c->features[i].name : c->classes[i - c->n_features].text;
+}
 
 static enum err header_field(struct csv_run *r, const char *text, size_t n) {
   if (r->n_columns == MAX_CSV_COLUMNS)
@@ -36,13 +42,13 @@ static enum err header_field(struct csv_run *r, const char *text, size_t n) {
   const struct contract *c = r->contract;
   int32_t use = COLUMN_IGNORED;
   bool again = false;
-  if (csv_text_is(text, n, c->label)) {
+  if (c->label[0] != '\0' && csv_text_is(text, n, c->label)) {
     use = COLUMN_LABEL;
     again = r->has_label;
     r->has_label = true;
   }
-  for (size_t i = 0; use == COLUMN_IGNORED && i < c->n_features; i++)
-    if (csv_text_is(text, n, c->features[i].name)) {
+  for (size_t i = 0; use == COLUMN_IGNORED && i < r->n_named; i++)
+    if (csv_text_is(text, n, name_of(c, i))) {
       use = (int32_t)i;
       again = r->found[i];
       r->found[i] = true;
@@ -78,11 +84,10 @@ static enum err header_end(struct csv_run *r) {
   find_label_by_number(r);
   const struct contract *c = r->contract;
   const char *hint = r->n_columns == 1 ? "are its fields separated by commas?" : "add it or correct the job file";
-  for (size_t i = 0; i < c->n_features; i++)
+  for (size_t i = 0; i < r->n_named; i++)
     if (!r->found[i])
-      return data_fault(csv_at(&r->scan, 0), ERR_SYNTAX, "the header has no column \"%s\"; %s", c->features[i].name,
-                        hint);
-  if (!r->has_label)
+      return data_fault(csv_at(&r->scan, 0), ERR_SYNTAX, "the header has no column \"%s\"; %s", name_of(c, i), hint);
+  if (!r->has_label && task_type(c->task)->answer != ANSWER_INPUTS && !contract_has_class_columns(c))
     return data_fault(csv_at(&r->scan, 0), ERR_SYNTAX, "the header has no label column \"%s\"; %s", c->label, hint);
   if (c->holdout_by[0] != '\0' && r->group_column == SIZE_MAX)
     return data_fault(csv_at(&r->scan, 0), ERR_SYNTAX, "the header has no column \"%s\", which holdout_by names; %s",
@@ -120,21 +125,75 @@ static enum err read_feature(struct csv_run *r, size_t i, const char *text, size
   return read_value(r, r->contract->features[i].name, text, n, lo, hi, &r->inputs[i]);
 }
 
-static enum err read_label(struct csv_run *r, const char *text, size_t n) {
+static enum err missing_label(struct csv_run *r, const char *name) {
+  return data_fault(csv_at_field(&r->scan), ERR_SYNTAX, "\"%s\" is missing; fill it in or leave the row out", name);
+}
+
+static enum err find_class(struct csv_run *r, const char *text, size_t n, size_t *out_class) {
   const struct contract *c = r->contract;
-  if (c->task == TASK_REGRESS)
-    return read_value(r, c->label, text, n, -INFINITY, INFINITY, &r->sample.target);
   for (size_t i = 0; i < c->n_classes; i++)
     if (csv_text_is(text, n, c->classes[i].text)) {
-      r->sample.label = (uint16_t)i;
+      *out_class = i;
       return ERR_OK;
     }
-  if (n == 0)
-    return data_fault(csv_at_field(&r->scan), ERR_SYNTAX, "\"%s\" is missing; fill it in or leave the row out",
-                      c->label);
   return data_fault(csv_at_field(&r->scan), ERR_RANGE,
                     "class \"%s\" is not in the contract; correct it or add it to the job file",
                     csv_show(text, n).text);
+}
+
+static enum err read_number(struct csv_run *r, const char *text, size_t n) {
+  return read_value(r, r->contract->label, text, n, -INFINITY, INFINITY, r->targets);
+}
+
+static enum err read_class(struct csv_run *r, const char *text, size_t n) {
+  size_t class = 0;
+  if (n == 0)
+    return missing_label(r, r->contract->label);
+  enum err e = find_class(r, text, n, &class);
+  if (e == ERR_OK)
+    r->sample.label = (uint16_t) class;
+  return e;
+}
+
+/* "scratch; dent", "" for none. */
+static enum err read_set(struct csv_run *r, const char *text, size_t n) {
+  enum err e = ERR_OK;
+  struct csv_name name;
+  memset(r->targets, 0, r->contract->n_classes * sizeof *r->targets);
+  for (size_t at = 0; e == ERR_OK && csv_next_name(text, n, &at, &name);) {
+    size_t class = 0;
+    e = find_class(r, name.text, name.n, &class);
+    if (e == ERR_OK)
+      r->targets[class] = 1;
+  }
+  return e;
+}
+
+/* Whether it is normal, as far as anybody knows. */
+static enum err read_state(struct csv_run *r, const char *text, size_t n) {
+  r->sample.label = NO_LABEL;
+  return csv_is_missing(text, n) ? ERR_OK : read_class(r, text, n);
+}
+
+static enum err read_label(struct csv_run *r, const char *text, size_t n) {
+  static enum err (*const readers[])(struct csv_run *, const char *, size_t) = {[ANSWER_CLASS] = read_class,
+                                                                                [ANSWER_NUMBER] = read_number,
+                                                                                [ANSWER_SET] = read_set,
+                                                                                [ANSWER_INPUTS] = read_state};
+  return readers[task_type(r->contract->task)->answer](r, text, n);
+}
+
+/* The column of one class: whether it applies. */
+static enum err read_mark(struct csv_run *r, size_t class, const char *text, size_t n) {
+  const char *name = r->contract->classes[class].text;
+  if (csv_is_missing(text, n))
+    return missing_label(r, name);
+  if (n != 1 || (text[0] != '0' && text[0] != '1'))
+    return data_fault(csv_at_field(&r->scan), ERR_RANGE,
+                      "class \"%s\" is %s; write 1 where it applies and 0 where it does not", name,
+                      csv_show(text, n).text);
+  r->targets[class] = text[0] == '1' ? 1 : 0;
+  return ERR_OK;
 }
 
 /* Kept, since the field's text is gone at the row's end. */
@@ -162,8 +221,10 @@ static enum err row_field(struct csv_run *r, const char *text, size_t n) {
     return ERR_OK;
   if (use == COLUMN_LABEL)
     r->row_e = read_label(r, text, n);
-  else
+  else if ((size_t)use < r->contract->n_features)
     r->row_e = read_feature(r, (size_t)use, text, n);
+  else
+    r->row_e = read_mark(r, (size_t)use - r->contract->n_features, text, n);
   return ERR_OK;
 }
 
@@ -193,18 +254,24 @@ static enum err run_init(struct csv_run *r, struct data_place *why) {
   if (c->n_features == 0)
     return data_fault(why, ERR_RANGE, "a CSV file needs `features` in the job file, which has an image instead");
   r->columns = malloc(MAX_CSV_COLUMNS * sizeof *r->columns);
-  r->found = calloc(c->n_features, sizeof *r->found);
+  r->n_named = c->n_features + (contract_has_class_columns(c) ? c->n_classes : 0);
+  r->found = calloc(r->n_named, sizeof *r->found);
   r->inputs = calloc(c->n_features, sizeof *r->inputs);
   r->group = malloc(MAX_CSV_FIELD_BYTES);
   r->group_column = SIZE_MAX;
+  r->targets = calloc(c->n_classes + 1, sizeof *r->targets);
   r->sample.floats = r->inputs;
-  if (r->columns == NULL || r->found == NULL || r->inputs == NULL || r->group == NULL)
+  enum answer_kind answer = task_type(c->task)->answer;
+  r->sample.targets = answer == ANSWER_NUMBER || answer == ANSWER_SET ? r->targets : NULL;
+  r->sample.label = answer == ANSWER_INPUTS ? NO_LABEL : 0;
+  if (r->columns == NULL || r->found == NULL || r->inputs == NULL || r->targets == NULL || r->group == NULL)
     return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   return ERR_OK;
 }
 
 static void run_done(struct csv_run *r) {
   free(r->group);
+  free(r->targets);
   free(r->inputs);
   free(r->found);
   free(r->columns);

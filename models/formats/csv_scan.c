@@ -43,6 +43,23 @@ struct csv_shown csv_show(const char *text, size_t n) {
   return s;
 }
 
+bool csv_next_name(const char *text, size_t n, size_t *at, struct csv_name *out_name) {
+  while (*at < n) {
+    size_t from = *at, to = from;
+    while (to < n && text[to] != SET_SEPARATOR)
+      to++;
+    *at = to < n ? to + 1 : n;
+    while (from < to && (text[from] == ' ' || text[from] == '\t'))
+      from++;
+    while (to > from && (text[to - 1] == ' ' || text[to - 1] == '\t'))
+      to--;
+    *out_name = (struct csv_name){text + from, to - from};
+    if (to > from)
+      return true;
+  }
+  return false;
+}
+
 bool csv_text_is(const char *text, size_t n, const char *name) {
   return strlen(name) == n && memcmp(text, name, n) == 0;
 }

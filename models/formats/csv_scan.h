@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "models/formats/data_file.h"
+#include "models/task.h"
 
 /* Where a scan is, for the visitor. */
 struct csv_scan {
@@ -48,6 +49,14 @@ struct csv_shown csv_show(const char *text, size_t n);
 
 /* Whether a field is one of the ways to write that a value is missing: "", "NA", "nan", "null", "?" … */
 bool csv_is_missing(const char *text, size_t n);
+
+/* The next of the names in a field, with SET_SEPARATOR between them and blanks around them; *at begins as 0. Names without
+ * letters are passed over; false: no more. */
+struct csv_name {
+  const char *text;
+  size_t n;
+};
+bool csv_next_name(const char *text, size_t n, size_t *at, struct csv_name *out_name);
 
 /* Whether the n bytes are this name. */
 bool csv_text_is(const char *text, size_t n, const char *name);

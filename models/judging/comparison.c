@@ -17,13 +17,6 @@ enum {
 
 static const double z_975 = 1.959963984540054, z_80 = 0.8416212335729143, two_points = 0.02, alpha = 0.05;
 
-enum figure figure_of_metric(enum metric metric) {
-  static const enum figure figures[] = {
-      [METRIC_ACCURACY] = FIGURE_ACCURACY, [METRIC_R2] = FIGURE_R2, [METRIC_AUC] = FIGURE_AUC};
-  MUST(metric != METRIC_BY_TASK);
-  return figures[metric];
-}
-
 static double normal_below(double z) {
   return 0.5 * erfc(-z / sqrt(2));
 }
@@ -174,6 +167,9 @@ static bool are_same_samples(const struct outcomes *a, const struct outcomes *b)
     return false;
   for (size_t i = 0; i < a->n; i++)
     if (a->rows[i].is != b->rows[i].is || a->rows[i].target != b->rows[i].target)
+      return false;
+  for (size_t i = 0; a->marks != NULL && i < a->n * a->n_classes; i++)
+    if (a->marks[i].is != b->marks[i].is)
       return false;
   return true;
 }

@@ -46,9 +46,6 @@ struct comparison {
 MUST_USE enum err comparison_make(const struct outcomes *first, const struct outcomes *second, enum figure figure,
                                   uint64_t seed, struct comparison *out_comparison);
 
-/* The figure whose difference is judged for a headline; not METRIC_BY_TASK (contract_metric says which). */
-enum figure figure_of_metric(enum metric metric);
-
 /* The parts, for those who hold them against tables. b: only the second is right; c: only the first. */
 double mcnemar_p_value(uint64_t b, uint64_t c);
 void tango_interval(uint64_t b, uint64_t c, uint64_t n, double *out_lo, double *out_hi);

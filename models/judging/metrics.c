@@ -7,10 +7,10 @@
 #include "base/must.h"
 
 enum err metrics_init(struct metrics *m, enum task task, size_t n_classes, size_t n) {
-  struct metrics fresh = {.task = task, .n_classes = n_classes};
+  struct metrics fresh = {.task = task, .n_classes = task_type(task)->has_said_classes ? n_classes : 0};
   enum err e = outcomes_init(&fresh.outcomes, task, n_classes, n);
-  if (e == ERR_OK && n_classes > 0) {
-    fresh.classes = calloc(n_classes, sizeof *fresh.classes);
+  if (e == ERR_OK && fresh.n_classes > 0) {
+    fresh.classes = calloc(fresh.n_classes, sizeof *fresh.classes);
     e = fresh.classes == NULL ? ERR_NO_MEMORY : ERR_OK;
   }
   if (e != ERR_OK)
@@ -26,25 +26,21 @@ void metrics_done(struct metrics *m) {
   *m = (struct metrics){0};
 }
 
-void metrics_add_classes(struct metrics *m, const float *outputs, const uint16_t *labels, size_t n, double loss_sum) {
-  outcomes_add_classes(&m->outcomes, outputs, labels, n);
+void metrics_add(struct metrics *m, const float *outputs, const struct answers *answers, size_t n, size_t n_outputs,
+                 double loss_sum) {
+  outcomes_add(&m->outcomes, outputs, answers, n, n_outputs);
   m->loss_sum += loss_sum;
 }
 
-void metrics_add_targets(struct metrics *m, const float *outputs, const float *targets, size_t n, double loss_sum) {
-  outcomes_add_targets(&m->outcomes, outputs, targets, n);
-  m->loss_sum += loss_sum;
-}
+/* Where each figure goes. */
+static const size_t figure_fields[N_FIGURES] = {
+    [FIGURE_ACCURACY] = offsetof(struct metrics, accuracy), [FIGURE_BALANCED] = offsetof(struct metrics, balanced),
+    [FIGURE_MACRO_F1] = offsetof(struct metrics, macro_f1), [FIGURE_AUC] = offsetof(struct metrics, auc),
+    [FIGURE_MSE] = offsetof(struct metrics, mse),           [FIGURE_R2] = offsetof(struct metrics, r2),
+};
 
-static void end_classes(struct metrics *m, struct tally *t) {
-  m->accuracy = tally_figure(t, FIGURE_ACCURACY, NULL);
-  m->balanced = tally_figure(t, FIGURE_BALANCED, NULL);
-  m->macro_f1 = tally_figure(t, FIGURE_MACRO_F1, NULL);
-  if (m->n_classes == 2)
-    m->auc = tally_figure(t, FIGURE_AUC, NULL);
-  m->n_present = tally_classes(t, NULL);
-  for (size_t c = 0; c < m->n_classes; c++)
-    m->classes[c] = t->classes[c];
+static double *figure_field(struct metrics *m, enum figure figure) {
+  return (double *)(void *)((char *)m + figure_fields[figure]);
 }
 
 enum err metrics_end(struct metrics *m) {
@@ -54,37 +50,38 @@ enum err metrics_end(struct metrics *m) {
     return e;
   m->n = m->outcomes.n;
   m->loss = m->n > 0 ? m->loss_sum / (double)m->n : 0;
-  m->accuracy = m->balanced = m->macro_f1 = m->auc = m->mse = m->r2 = NAN;
-  if (m->task == TASK_CLASSIFY) {
-    end_classes(m, &t);
-  } else {
-    m->mse = tally_figure(&t, FIGURE_MSE, NULL);
-    m->r2 = tally_figure(&t, FIGURE_R2, NULL);
-  }
+  for (enum figure f = 0; f < N_FIGURES; f++)
+    *figure_field(m, f) = tally_figure(&t, f, NULL);
+  if (m->n_classes > 0)
+    m->n_present = tally_classes(&t, NULL);
+  for (size_t c = 0; c < m->n_classes; c++)
+    m->classes[c] = t.classes[c];
   tally_done(&t);
   return ERR_OK;
 }
 
+enum figure figure_of_metric(enum metric metric) {
+  static const enum figure figures[N_METRICS] = {[METRIC_ACCURACY] = FIGURE_ACCURACY,
+                                                 [METRIC_R2] = FIGURE_R2,
+                                                 [METRIC_AUC] = FIGURE_AUC,
+                                                 [METRIC_MACRO_F1] = FIGURE_MACRO_F1};
+  MUST(metric != METRIC_BY_TASK);
+  return figures[metric];
+}
+
 double metrics_headline(const struct metrics *m, enum metric metric) {
-  switch (metric) {
-  case METRIC_ACCURACY:
-    return m->accuracy;
-  case METRIC_R2:
-    return m->r2;
-  case METRIC_AUC:
-    return m->auc;
-  case METRIC_BY_TASK:
-    break;
-  }
-  return m->task == TASK_CLASSIFY ? m->accuracy : m->r2;
+  if (metric == METRIC_BY_TASK)
+    metric = task_metric(m->task, m->outcomes.n_classes);
+  return *(const double *)(const void *)((const char *)m + figure_fields[figure_of_metric(metric)]);
 }
 
 void metrics_note(const struct metrics *m, const struct contract *contract, char out_note[MAX_REASON_BYTES]) {
+  const char *missing = task_type(m->task)->what_missing;
   size_t present = 0;
   out_note[0] = '\0';
-  if (m->task == TASK_REGRESS && isnan(m->r2))
-    snprintf(out_note, MAX_REASON_BYTES, "the targets of this test set do not vary: not comparable");
-  if (m->task == TASK_REGRESS || m->n_present > 1)
+  if (missing != NULL && isnan(metrics_headline(m, contract_metric(contract))))
+    snprintf(out_note, MAX_REASON_BYTES, "%s: not comparable", missing);
+  if (missing != NULL || m->n_present > 1)
     return;
   while (present < m->n_classes && m->classes[present].support == 0)
     present++;

@@ -16,31 +16,32 @@ struct metrics {
   enum task task;
   uint64_t n;
   double loss;     /* mean over n; 0 for no samples */
-  double accuracy; /* classification, 0 … 1 */
+  double accuracy; /* 0 … 1 */
   double balanced;
   double macro_f1;
-  double auc; /* two classes only */
-  double mse; /* regression */
+  double auc;
+  double mse;
   double r2;
-  size_t n_classes, n_present;
+  size_t n_classes, n_present;   /* 0 where the model does not name classes */
   struct class_figures *classes; /* [n_classes] */
   struct outcomes outcomes;      /* in the order of the test set */
 
   double loss_sum; /* while it runs */
 };
 
-/* Room for n samples; n_classes is 0 for regression. ERR_NO_MEMORY. */
+/* Room for n samples; n_classes is the contract's. ERR_NO_MEMORY. */
 MUST_USE enum err metrics_init(struct metrics *m, enum task task, size_t n_classes, size_t n);
 void metrics_done(struct metrics *m);
 
-/* One batch of n. loss_sum: the sum of the n samples' losses. */
-void metrics_add_classes(struct metrics *m, const float *outputs /* [n][n_classes] */, const uint16_t *labels /* [n] */,
-                         size_t n, double loss_sum);
-void metrics_add_targets(struct metrics *m, const float *outputs /* [n] */, const float *targets /* [n] */, size_t n,
-                         double loss_sum);
+/* One batch of n, outputs [n][n_outputs]. loss_sum: the sum of the n samples' losses. */
+void metrics_add(struct metrics *m, const float *outputs, const struct answers *answers, size_t n, size_t n_outputs,
+                 double loss_sum);
 
 /* Turns what was added into the figures. ERR_NO_MEMORY. */
 MUST_USE enum err metrics_end(struct metrics *m);
+
+/* The figure of a headline, which is not METRIC_BY_TASK (contract_metric says which is in effect). */
+enum figure figure_of_metric(enum metric metric);
 
 /* The figure by which a job is known; NaN: these samples cannot tell models apart. */
 double metrics_headline(const struct metrics *m, enum metric metric);

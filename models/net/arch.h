@@ -2,7 +2,8 @@
  *
  *   word argument… [option value]… [as NAME]        residual { layer, layer, … }
  *
- *   dense N             fully connected, N outputs; `dense classes` and `dense targets` take N from the contract
+ *   dense N             fully connected, N outputs; `dense classes`, `dense targets` and `dense inputs` take N from the
+ *                       contract
  *   conv HxWxC [stride S] [pad P]      a convolution with C kernels of H×W: of images, outputs [height][width][C]
  *   conv1d KxC [stride S] [pad P]      the same along a series of steps: C kernels of K steps
  *   depthwise HxW [stride S] [pad P]   a kernel for each channel

@@ -7,12 +7,8 @@
 #include "models/net/layer.h"
 
 static enum err read_outputs(struct layer *l, const char *text, const struct contract *contract) {
-  bool classes = strcmp(text, "classes") == 0;
-  bool targets = strcmp(text, "targets") == 0;
-  if (!classes && !targets)
+  if (strcmp(text, task_type(contract->task)->outputs) != 0)
     return layer_read_count(text, 1, MAX_PARAMETERS, &l->out.channels);
-  if (classes != (contract->task == TASK_CLASSIFY))
-    return ERR_RANGE;
   l->out.channels = (uint32_t)contract_n_outputs(contract);
   return ERR_OK;
 }
@@ -150,7 +146,10 @@ static const struct kernel kernels[] = {
 const struct layer_type layer_dense = {
     .word = "dense",
     .stem = "dense",
-    .words = {{NULL, "a number of outputs, 'classes' (when classifying) or 'targets' (in regression)", read_outputs}},
+    .words = {{NULL,
+               "a number of outputs, or what the task has: 'classes', 'targets' (in regression) or 'inputs' (to "
+               "reconstruct)",
+               read_outputs}},
     .shape = dense_shape,
     .text = dense_text,
     .tensors = dense_tensors,

@@ -11,6 +11,8 @@
 
 #include "base/err.h"
 #include "base/rng.h"
+#include "models/net/loss.h"
+#include "models/net/optimiser.h"
 
 enum schedule { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
 
@@ -19,12 +21,20 @@ struct train_config {
   uint32_t steps;  /* SGD steps a round; 0 = by epochs */
   uint32_t batch;  /* samples a step, 1 … MAX_BATCH; the last batch of an epoch has what is left */
   double learning_rate;
-  double momentum;     /* β, 0 … <1; m is kept between rounds */
-  double weight_decay; /* λ */
+  struct optimiser_config optimiser; /* its state is kept between rounds */
   enum schedule schedule;
   uint32_t step_rounds; /* SCHEDULE_STEP: every so many rounds the rate is multiplied by step_factor */
   double step_factor;
   uint64_t total_rounds; /* SCHEDULE_COSINE: rate · ½(1 + cos(π · (round−1)/total_rounds)), 0 from then on */
+
+  /* Of the loss in training (models/net/loss.h); models are judged by the plain one. */
+  double label_smoothing; /* cross-entropy: 0 … <1 */
+  double huber_delta;     /* huber: > 0 */
+  struct class_weights {
+    enum class_weighting rule; /* BALANCED: by the training samples of this site */
+    float *values;             /* [n] GIVEN: one of each class, at least 0; borrowed */
+    size_t n;
+  } class_weights;
 };
 
 /* ERR_RANGE: a number outside what the comments above allow, not finite, or no work at all. */

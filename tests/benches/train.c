@@ -219,7 +219,7 @@ static int answer_steps(const struct contract *c, uint32_t batch, const char *ar
   }
   const struct learner_config config = {
       .schema = schema,
-      .train = {.epochs = 1, .batch = batch, .learning_rate = 0.01, .momentum = 0.9},
+      .train = {.epochs = 1, .batch = batch, .learning_rate = 0.01, .optimiser = {.momentum = 0.9}},
       .train_seed = 1,
   };
   struct steps s = {0};

@@ -100,7 +100,7 @@ static void learn(struct learner *l) {
 /* NULL when there is no memory. */
 static struct learner *learner_of_images(struct schema **out_schema) {
   static struct contract images = {.task = TASK_CLASSIFY, .n_classes = 2, .height = 8, .width = 8, .channels = 1};
-  const struct train_config train = {.epochs = 1, .batch = 4, .learning_rate = 0.1, .momentum = 0.9};
+  const struct train_config train = {.epochs = 1, .batch = 4, .learning_rate = 0.1, .optimiser = {.momentum = 0.9}};
   struct learner *l = NULL;
   *out_schema = schema_of_images(&images);
   if (*out_schema == NULL)

@@ -33,12 +33,13 @@ static void ring_open(struct ring *r, struct codec codec) {
   r->schema = toy_schema(arch, &r->contract);
   r->test = noisy_clouds(99, N_TEST);
   for (size_t i = 0; i < N; i++) {
-    struct learner_config config = {.schema = r->schema,
-                                    .train = {.epochs = 1, .batch = 32, .learning_rate = 0.01, .momentum = 0.9},
-                                    .codec = codec,
-                                    .init = {{3}},
-                                    .train_seed = i,
-                                    .n_copies = 2};
+    struct learner_config config = {
+        .schema = r->schema,
+        .train = {.epochs = 1, .batch = 32, .learning_rate = 0.01, .optimiser = {.momentum = 0.9}},
+        .codec = codec,
+        .init = {{3}},
+        .train_seed = i,
+        .n_copies = 2};
     r->train[i] = noisy_clouds(i + 1, N_TRAIN);
     ck_assert_int_eq(learner_open(&config, &r->learners[i]), ERR_OK);
     ck_assert_int_eq(learner_attach(r->learners[i], &r->train[i],

@@ -22,7 +22,7 @@ struct truth {
 static void add_answer(struct outcomes *o, uint16_t is, bool is_right) {
   float outputs[3] = {0};
   outputs[is_right ? is : (is + 1) % 3] = 1;
-  outcomes_add_classes(o, outputs, &is, 1);
+  outcomes_add(o, outputs, &(struct answers){.labels = &is}, 1, 3);
 }
 
 static enum verdict judge_answers(struct rng *rng, const struct truth *truth, size_t n, enum figure figure) {
@@ -96,9 +96,10 @@ static struct dataset noisy_clouds(uint64_t seed, size_t n) {
 
 static void train_model(const struct schema *schema, const struct dataset *train, const struct dataset *test,
                         uint64_t train_seed, struct metrics *out_metrics) {
-  struct learner_config config = {.schema = schema,
-                                  .train = {.epochs = 1, .batch = 16, .learning_rate = 0.02, .momentum = 0.5},
-                                  .train_seed = train_seed};
+  struct learner_config config = {
+      .schema = schema,
+      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.02, .optimiser = {.momentum = 0.5}},
+      .train_seed = train_seed};
   const struct dataset *const tests[N_TEST_SETS] = {[TEST_LOCAL] = test};
   struct train_report report;
   struct learner *l;

@@ -15,6 +15,7 @@
 #include "models/net/arch.h"
 #include "models/net/loss.h"
 #include "models/net/net.h"
+#include "models/net/optimiser.h"
 
 static const double tolerance = 1e-5;
 
@@ -263,14 +264,41 @@ static void run_store(const struct run *r, float *const *arrays, bool statistics
 
 /* ---- cases of nets */
 
+/* The number behind a word of the text; `otherwise` where it is not there. */
+static double number_after(const char *text, const char *word, double otherwise) {
+  const char *at = strstr(text, word);
+  return at ? strtod(at + strlen(word), NULL) : otherwise;
+}
+
+/* "huber 0.25", "cross-entropy weights 0.5 1 2 3 0.25" */
+static struct loss loss_of(const struct test_case *c, float weights[MAX_KINDS]) {
+  struct loss loss = {.kind = N_LOSS_KINDS};
+  for (enum loss_kind kind = 0; kind < N_LOSS_KINDS; kind++) {
+    const char *name = loss_kind_name(kind);
+    if (strncmp(c->loss, name, strlen(name)) == 0)
+      loss.kind = kind;
+  }
+  loss.label_smoothing = number_after(c->loss, " smoothing ", 0);
+  loss.delta = number_after(c->loss, "huber ", 0);
+  const char *at = strstr(c->loss, " weights ");
+  char *end = NULL;
+  for (size_t i = 0; at && i < c->outputs; i++, at = end)
+    weights[i] = strtof(i == 0 ? at + strlen(" weights ") : at, &end);
+  loss.weights = end ? weights : NULL;
+  return loss;
+}
+
 static double mean_loss(const struct test_case *c, const float *z, float *d_z) {
   const float *y = array_of(c, "y")->values;
-  uint16_t labels[MAX_KINDS];
-  if (strcmp(c->loss, loss_kind_name(LOSS_MEAN_SQUARED_ERROR)) == 0)
-    return loss_mean_squared_error(z, y, c->batch, c->outputs, d_z) / (double)c->batch;
-  for (size_t i = 0; i < c->batch; i++)
+  float weights[MAX_KINDS];
+  uint16_t labels[MAX_KINDS] = {0};
+  const struct loss loss = loss_of(c, weights);
+  const struct answers answers = {labels, y};
+  for (size_t i = 0; loss.kind == LOSS_CROSS_ENTROPY && i < c->batch; i++)
     labels[i] = (uint16_t)y[i];
-  return loss_cross_entropy(z, labels, c->batch, c->outputs, d_z) / (double)c->batch;
+  struct loss_sum s = loss_of_batch(&loss, z, &answers, c->batch, c->outputs, d_z);
+  cover(loss_kind_name(loss.kind));
+  return s.sum / s.weight;
 }
 
 static struct contract *contract_of(const struct test_case *c) {
@@ -324,11 +352,6 @@ static void check_net(const struct test_case *c) {
   struct schema *schema = NULL;
   char why[MAX_REASON_BYTES] = "";
   size_t n_ranks = 1;
-  if (strcmp(c->loss, loss_kind_name(LOSS_CROSS_ENTROPY)) && strcmp(c->loss, loss_kind_name(LOSS_MEAN_SQUARED_ERROR))) {
-    skip(c->name, "no such loss here");
-    contract_free(contract);
-    return;
-  }
   enum err e = schema_from_arch(c->arch, contract, &schema, why);
   bool fits = !e && schema_parameters(schema) == array_of(c, "w")->n;
   if (e == ERR_SYNTAX)
@@ -346,6 +369,39 @@ static void check_net(const struct test_case *c) {
   contract_free(contract);
 }
 
+/* ---- cases of optimisers: "adamw rate 0.01 decay 0.01" */
+
+static struct optimiser_config optimiser_of(const struct test_case *c) {
+  struct optimiser_config o = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+  for (enum optimiser kind = 0; kind < N_OPTIMISERS; kind++) {
+    size_t n = strlen(optimiser_name(kind));
+    if (strncmp(c->optimiser, optimiser_name(kind), n) == 0 && c->optimiser[n] == ' ')
+      o.kind = kind;
+  }
+  o.momentum = number_after(c->optimiser, " momentum ", 0);
+  o.nesterov = strncmp(c->optimiser, "nesterov", 8) == 0;
+  o.weight_decay = number_after(c->optimiser, " decay ", 0);
+  return o;
+}
+
+static void check_optimiser(const struct test_case *c) {
+  const struct optimiser_config o = optimiser_of(c);
+  const struct array *w = array_of(c, "w"), *gradients = array_of(c, "gradients");
+  cover(optimiser_name(o.kind));
+  for (size_t kernel = 0; kernel < optimiser_kernels(); kernel++) {
+    float *x = room(w->n), *m = room(w->n), *v = room(w->n);
+    memcpy(x, w->values, w->n * sizeof *x);
+    for (size_t at = 0; at < gradients->n / w->n; at++) {
+      const struct optimiser_step step = {number_after(c->optimiser, " rate ", 0), 1, at + 1};
+      optimiser_apply_by(kernel, &o, &step, x, gradients->values + at * w->n, (float *const[]){m, v}, w->n);
+    }
+    compare(c, "w_after", x, w->n, kernel == 0 ? "plain kernel" : "vector kernel");
+    free(x);
+    free(m);
+    free(v);
+  }
+}
+
 int main(int argc, char **argv) {
   FILE *f = argc == 2 ? fopen(argv[1], "r") : NULL;
   struct test_case c = {0};
@@ -353,12 +409,20 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: equality FILE, which tests/torch/cases.py writes\n");
     return 1;
   }
-  for (; case_read(f, &c); case_done(&c))
-    check_net(&c);
+  for (; case_read(f, &c); case_done(&c)) {
+    if (c.optimiser[0])
+      check_optimiser(&c);
+    else
+      check_net(&c);
+  }
   case_done(&c);
   fclose(f);
   for (size_t i = 0; layer_type_at(i); i++)
     demand(layer_type_at(i)->word);
+  for (enum loss_kind kind = 0; kind < N_LOSS_KINDS; kind++)
+    demand(loss_kind_name(kind));
+  for (enum optimiser kind = 0; kind < N_OPTIMISERS; kind++)
+    demand(optimiser_name(kind));
   printf("ran %zu, failed %zu, skipped %zu\n", n_ran, n_failed, n_skipped);
   return n_failed != 0;
 }

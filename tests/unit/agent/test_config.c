@@ -99,7 +99,8 @@ START_TEST(every_key_reaches_its_field) {
             k->split.rule == SPLIT_DIRICHLET && k->split.alpha == 0.3);
   ck_assert(k->split.n_parts == 5 && k->split.seed == 3);
   ck_assert(j->train.epochs == 0 && j->train.steps == 40 && j->train.batch == 16 && j->train.learning_rate == 0.1);
-  ck_assert(j->train.momentum == 0.5 && j->train.weight_decay == 1e-4 && j->train.schedule == SCHEDULE_COSINE);
+  ck_assert(j->train.optimiser.momentum == 0.5 && j->train.optimiser.weight_decay == 1e-4 &&
+            j->train.schedule == SCHEDULE_COSINE);
   ck_assert(j->train.step_rounds == 3 && j->train.step_factor == 0.25 && j->train.total_rounds == 20);
   ck_assert_str_eq(value_of(c, "split.rule")->text, "dirichlet 0.3");
   ck_assert_str_eq(value_of(c, "classes")->text, "[a, \"b, c\", d]");

@@ -23,10 +23,11 @@ static void bench_init(struct bench *b) {
   b->train = toy_clouds(1, 90, N_INPUTS, N_CLASSES);
   b->test = toy_clouds(2, 60, N_INPUTS, N_CLASSES);
   b->tests[TEST_LOCAL] = &b->test;
-  b->learner = (struct learner_config){.schema = b->schema,
-                                       .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .momentum = 0.9},
-                                       .train_seed = 5,
-                                       .n_copies = 2};
+  b->learner = (struct learner_config){
+      .schema = b->schema,
+      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .optimiser = {.momentum = 0.9}},
+      .train_seed = 5,
+      .n_copies = 2};
 }
 
 static void bench_done(struct bench *b) {

@@ -61,7 +61,7 @@ static void site_init(struct site *s, uint64_t seed) {
   s->config.job_path = job_path;
   s->config.job = (struct job_config){
       .contract = points_contract(),
-      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1, .momentum = 0.5},
+      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.1, .optimiser = {.momentum = 0.5}},
   };
   s->config.job.contract->codec.kind = CODEC_F16;
   ck_assert_int_eq(schema_from_arch("dense 5, tanh, dense classes", s->config.job.contract, &s->schema, why), ERR_OK);

@@ -46,7 +46,7 @@ static struct outcomes answers(size_t n, bool (*is_wrong)(size_t i)) {
   ck_assert_int_eq(outcomes_init(&o, TASK_CLASSIFY, 2, n), ERR_OK);
   for (size_t i = 0; i < n; i++) {
     uint16_t is = i % 2, said = is_wrong(i) ? 1 - is : is;
-    outcomes_add_classes(&o, said ? (const float[]){0, 1} : (const float[]){1, 0}, &is, 1);
+    outcomes_add(&o, said ? (const float[]){0, 1} : (const float[]){1, 0}, &(struct answers){.labels = &is}, 1, 2);
   }
   return o;
 }
@@ -134,7 +134,7 @@ static struct outcomes guesses(uint64_t seed, size_t n, double noise) {
   ck_assert_int_eq(outcomes_init(&o, TASK_REGRESS, 0, n), ERR_OK);
   for (size_t i = 0; i < n; i++) {
     float y = (float)toy_normal(&targets), guess = y + (float)(noise * toy_normal(&errors));
-    outcomes_add_targets(&o, &guess, &y, 1);
+    outcomes_add(&o, &guess, &(struct answers){.targets = &y}, 1, 1);
   }
   return o;
 }

@@ -294,6 +294,118 @@ START_TEST(check_says_what_is_wrong) {
 }
 END_TEST
 
+static struct contract *sets(void) {
+  struct contract *c = kit_table();
+  c->task = TASK_MULTILABEL;
+  c->loss = LOSS_BINARY_CROSS_ENTROPY;
+  c->label[0] = '\0';
+  return c;
+}
+
+static struct contract *anomalies(void) {
+  struct contract *c = kit_table();
+  c->task = TASK_RECONSTRUCT;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  return c;
+}
+
+static void expect_text(const struct contract *c, const char *part) {
+  char text[MAX_SCHEMA_TEXT_BYTES];
+  size_t n;
+  kit_check(c);
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
+  ck_assert_msg(strstr(text, part) != NULL, "%s", text);
+}
+
+START_TEST(sets_have_a_column_each_or_one_for_all) {
+  struct contract *c = sets();
+  ck_assert(contract_has_class_columns(c));
+  ck_assert_uint_eq(contract_n_outputs(c), 3);
+  ck_assert_int_eq(contract_metric(c), METRIC_MACRO_F1);
+  expect_text(c, "task: multilabel\nloss: binary-cross-entropy\nlabel: \"\"\nclass 0: \"ok\"\n");
+  snprintf(c->label, sizeof c->label, "tags");
+  ck_assert(!contract_has_class_columns(c));
+  c->metric = METRIC_AUC;
+  expect_text(c, "\nmetric: AUC\n");
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(what_is_reconstructed_may_have_no_classes) {
+  struct contract *c = anomalies();
+  ck_assert_uint_eq(contract_n_outputs(c), 2);
+  ck_assert_int_eq(contract_metric(c), METRIC_AUC);
+  expect_text(c, "task: reconstruct\nloss: mean-squared-error\nlabel: \"verdict\"\nclass 0: \"ok\"\n");
+  c->n_classes = 0;
+  c->label[0] = '\0';
+  ck_assert_int_eq(contract_metric(c), METRIC_R2);
+  expect_text(c, "label: \"\"\nfeature 0: \"force_N\"\n");
+  contract_free(c);
+}
+END_TEST
+
+static void spoil_set_none(struct contract *c) {
+  c->n_classes = 0;
+}
+static void spoil_set_feature(struct contract *c) {
+  snprintf(c->features[1].name, sizeof c->features[1].name, "dent");
+}
+static void spoil_set_name(struct contract *c) {
+  snprintf(c->classes[2].text, sizeof c->classes[2].text, "a;b");
+}
+static void spoil_set_loss(struct contract *c) {
+  c->loss = LOSS_CROSS_ENTROPY;
+}
+static void spoil_set_metric(struct contract *c) {
+  c->metric = METRIC_ACCURACY;
+}
+static void spoil_set_split(struct contract *c) {
+  c->split = (struct split){.rule = SPLIT_SHARDS, .shards = 1, .n_parts = 2};
+}
+static void spoil_one_class(struct contract *c) {
+  c->n_classes = 1;
+}
+static void spoil_label_alone(struct contract *c) {
+  c->n_classes = 0;
+}
+static void spoil_no_label(struct contract *c) {
+  c->label[0] = '\0';
+}
+static void spoil_huber(struct contract *c) {
+  c->loss = LOSS_HUBER;
+}
+
+START_TEST(check_says_what_is_wrong_with_other_tasks) {
+  static const struct {
+    struct contract *(*make)(void);
+    void (*spoil)(struct contract *);
+    enum err e;
+    const char *says;
+  } table[] = {
+      {sets, spoil_set_none, ERR_RANGE, "needs one or more"},
+      {sets, spoil_set_feature, ERR_EXISTS, "the class \"dent\" is also a feature"},
+      {sets, spoil_set_name, ERR_SYNTAX, "class \"a;b\" has a ';'"},
+      {sets, spoil_set_loss, ERR_RANGE, "the loss of task multilabel is binary-cross-entropy, not cross-entropy"},
+      {sets, spoil_set_metric, ERR_RANGE, "the metric of task multilabel is not accuracy"},
+      {sets, spoil_set_split, ERR_RANGE, "a split of task multilabel is `iid`"},
+      {anomalies, spoil_one_class, ERR_RANGE, "the first class is normal"},
+      {anomalies, spoil_label_alone, ERR_RANGE, "give both `label` and `classes`"},
+      {anomalies, spoil_no_label, ERR_RANGE, "give both `label` and `classes`"},
+      {anomalies, spoil_huber, ERR_RANGE, "the loss of task reconstruct is mean-squared-error, not huber"},
+      {anomalies, spoil_set_metric, ERR_RANGE, "the metric of task reconstruct is not accuracy"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct contract *c = table[i].make();
+    char reason[MAX_REASON_BYTES] = "";
+    kit_check(c);
+    table[i].spoil(c);
+    ck_assert_int_eq(contract_check(c, reason), table[i].e);
+    ck_assert_msg(strstr(reason, table[i].says) != NULL, "%zu: %s", i, reason);
+    contract_free(c);
+  }
+}
+END_TEST
+
 /* In binary 0.9 + 0.05 is more than 0.95. */
 START_TEST(the_most_that_is_kept_apart_is_allowed) {
   struct contract *c = inspection();
@@ -382,6 +494,8 @@ END_TEST
 int main(void) {
   return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
                    text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
-                   the_most_that_is_kept_apart_is_allowed, regression_splits_only_evenly, names_have_a_length,
-                   the_headline_is_a_fact, the_codec_is_a_fact_where_it_matters);
+                   check_says_what_is_wrong_with_other_tasks, sets_have_a_column_each_or_one_for_all,
+                   what_is_reconstructed_may_have_no_classes, the_most_that_is_kept_apart_is_allowed,
+                   regression_splits_only_evenly, names_have_a_length, the_headline_is_a_fact,
+                   the_codec_is_a_fact_where_it_matters);
 }

@@ -20,7 +20,7 @@ static enum err keep(void *context, const struct sample *s) {
   if (k->n < MAX_KEPT) {
     memcpy(k->inputs[k->n], s->floats, k->n_inputs * sizeof(float));
     k->labels[k->n] = s->label;
-    k->targets[k->n] = s->target;
+    k->targets[k->n] = s->targets ? s->targets[0] : 0;
   }
   k->n++;
   return ERR_OK;
@@ -113,6 +113,105 @@ START_TEST(regression_reads_targets) {
   ck_assert_int_eq(read_text("x,y\n1,\n", 7, c, &k, &ignored, &why), ERR_SYNTAX);
   ck_assert_uint_eq(why.line, 2);
   ck_assert_uint_eq(why.column, 2);
+  contract_free(c);
+}
+END_TEST
+
+static struct contract *sets(const char *label) {
+  struct contract *c = kit_table();
+  c->task = TASK_MULTILABEL;
+  c->loss = LOSS_BINARY_CROSS_ENTROPY;
+  snprintf(c->label, sizeof c->label, "%s", label);
+  kit_check(c);
+  return c;
+}
+
+struct sets_kept {
+  size_t n;
+  char marks[MAX_KEPT][4]; /* "101" */
+};
+
+static enum err keep_set(void *context, const struct sample *s) {
+  struct sets_kept *k = context;
+  for (size_t c = 0; c < 3; c++)
+    k->marks[k->n][c] = s->targets[c] > 0 ? '1' : '0';
+  k->n++;
+  return ERR_OK;
+}
+
+static enum err read_sets(const char *text, const char *label, struct sets_kept *out, struct data_place *why) {
+  struct contract *c = sets(label);
+  struct kit_file f = kit_text(text);
+  size_t ignored;
+  *out = (struct sets_kept){0};
+  enum err e = csv_read(f.path, c, &(struct sample_sink){keep_set, out, NULL}, &ignored, why);
+  kit_file_close(&f);
+  contract_free(c);
+  return e;
+}
+
+START_TEST(sets_of_classes_are_read_in_both_writings) {
+  static const struct {
+    const char *label, *text;
+  } table[] = {
+      {"", "force_N,scratch,temp_C,ok,dent\n1,0,2,1,1\n3,1,4,0,0\n5,0,6,0,0\n"},
+      {"tags", "force_N,temp_C,tags\n1,2,dent;ok\n3,4,scratch\n5,6,\n"},
+      {"tags", "tags,force_N,temp_C\n\"ok ; dent; ok\",1,2\n ;scratch; ,3,4\n\"\",5,6\n"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    struct sets_kept k;
+    struct data_place why = {0};
+    enum err e = read_sets(table[i].text, table[i].label, &k, &why);
+    ck_assert_msg(e == ERR_OK, "%zu: %s", i, why.sentence);
+    ck_assert_uint_eq(k.n, 3);
+    ck_assert_str_eq(k.marks[0], "101");
+    ck_assert_str_eq(k.marks[1], "010");
+    ck_assert_str_eq(k.marks[2], "000");
+  }
+}
+END_TEST
+
+START_TEST(faults_of_sets_have_line_and_column) {
+  static const struct {
+    const char *label, *text;
+    enum err e;
+    uint64_t line, column;
+    const char *says;
+  } table[] = {
+      {"", "force_N,temp_C,ok,scratch\n", ERR_SYNTAX, 1, 0, "no column \"dent\""},
+      {"", "force_N,temp_C,ok,scratch,dent\n1,2,1,0,2\n", ERR_RANGE, 2, 5, "class \"dent\" is 2; write 1"},
+      {"", "force_N,temp_C,ok,scratch,dent\n1,2,1,,1\n", ERR_SYNTAX, 2, 4, "\"scratch\" is missing"},
+      {"", "force_N,temp_C,ok,scratch,dent,ok\n1,2,1,0,1,0\n", ERR_SYNTAX, 1, 6, "stands twice"},
+      {"tags", "force_N,temp_C,tags\n1,2,ok\n1,2,ok;bent\n", ERR_RANGE, 3, 3, "class \"bent\" is not in the contract"},
+      {"tags", "force_N,temp_C\n1,2\n", ERR_SYNTAX, 1, 0, "no label column \"tags\""},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    struct sets_kept k;
+    struct data_place why = {0};
+    ck_assert_int_eq(read_sets(table[i].text, table[i].label, &k, &why), table[i].e);
+    ck_assert_msg(strstr(why.sentence, table[i].says) != NULL, "%zu: %s", i, why.sentence);
+    ck_assert_uint_eq(why.line, table[i].line);
+    ck_assert_uint_eq(why.column, table[i].column);
+  }
+}
+END_TEST
+
+/* What is normal may be unknown of a row, or of a whole file. */
+START_TEST(what_is_reconstructed_need_not_be_labelled) {
+  struct contract *c = kit_table();
+  struct kept k;
+  struct data_place why = {0};
+  size_t ignored;
+  c->task = TASK_RECONSTRUCT;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  kit_check(c);
+  static const char labelled[] = "force_N,temp_C,verdict\n1,2,ok\n3,4,\n5,6,dent\n7,8,NA\n",
+                    plain[] = "temp_C,force_N\n1,2\n", wrong[] = "force_N,temp_C,verdict\n1,2,bent\n";
+  ck_assert_int_eq(read_text(labelled, strlen(labelled), c, &k, &ignored, &why), ERR_OK);
+  ck_assert(k.labels[0] == 0 && k.labels[1] == NO_LABEL && k.labels[2] == 2 && k.labels[3] == NO_LABEL);
+  ck_assert_int_eq(read_text(plain, strlen(plain), c, &k, &ignored, &why), ERR_OK);
+  ck_assert(k.n == 1 && k.labels[0] == NO_LABEL && k.inputs[0][0] == 2);
+  ck_assert_int_eq(read_text(wrong, strlen(wrong), c, &k, &ignored, &why), ERR_RANGE);
   contract_free(c);
 }
 END_TEST
@@ -354,7 +453,9 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("models/csv", one_table_in_many_writings, the_label_may_be_a_column_number, regression_reads_targets,
-                   faults_have_line_column_and_remedy, values_outside_the_range_are_refused, nul_bytes_are_refused,
-                   fields_and_columns_have_a_limit, images_have_no_columns, the_sink_ends_the_reading,
-                   lines_longer_than_the_buffer, the_group_is_the_text_of_its_column, a_features_own_range_comes_first);
+                   sets_of_classes_are_read_in_both_writings, faults_of_sets_have_line_and_column,
+                   what_is_reconstructed_need_not_be_labelled, faults_have_line_column_and_remedy,
+                   values_outside_the_range_are_refused, nul_bytes_are_refused, fields_and_columns_have_a_limit,
+                   images_have_no_columns, the_sink_ends_the_reading, lines_longer_than_the_buffer,
+                   the_group_is_the_text_of_its_column, a_features_own_range_comes_first);
 }

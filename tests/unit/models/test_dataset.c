@@ -411,6 +411,69 @@ START_TEST(regression_keeps_targets) {
 }
 END_TEST
 
+START_TEST(sets_are_targets_of_each_class) {
+  struct contract *c = kit_table();
+  c->task = TASK_MULTILABEL;
+  c->loss = LOSS_BINARY_CROSS_ENTROPY;
+  struct kit_file f = kit_text("force_N,temp_C,verdict\n1,2,ok;dent\n3,4,\n5,6,dent\n");
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  float targets[2][3];
+  ck_assert(o.train->n == 3 && o.train->n_targets == 3 && o.train->labels == NULL);
+  dataset_gather_targets(o.train, (const uint32_t[]){2, 0}, 2, targets[0]);
+  ck_assert(targets[0][0] == 0 && targets[0][1] == 0 && targets[0][2] == 1);
+  ck_assert(targets[1][0] == 1 && targets[1][1] == 0 && targets[1][2] == 1);
+  ck_assert(o.train->class_counts[0] == 1 && o.train->class_counts[1] == 0 && o.train->class_counts[2] == 2);
+  splits_close(&o);
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
+/* Anomalies are judged on, in the split where they are, and never trained on. */
+START_TEST(anomalies_are_not_trained_on) {
+  struct contract *c = kit_table();
+  struct kit_file f = table_of(300);
+  c->holdout = 0.3;
+  c->validation = 0.2;
+  struct splits whole = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  c->task = TASK_RECONSTRUCT;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  ck_assert_uint_eq(o.train->n, whole.train->class_counts[0]);
+  ck_assert_uint_eq(o.train->n_anomalies, whole.train->n - o.train->n);
+  ck_assert_uint_eq(o.test->n, whole.test->n);
+  ck_assert_uint_eq(o.validation->n, whole.validation->n);
+  ck_assert_mem_eq(o.test->labels, whole.test->labels, o.test->n * sizeof *o.test->labels);
+  for (size_t i = 0; i < o.train->n; i++)
+    ck_assert_uint_eq(o.train->labels[i], 0);
+  splits_close(&o);
+  splits_close(&whole);
+  kit_file_close(&f);
+  f = kit_text("force_N,temp_C,verdict\n1,2,dent\n3,4,dent\n");
+  c->holdout = c->validation = 0;
+  refused(&(struct data_source){.train = {f.path, NULL}}, c, ERR_RANGE, f.path, "no sample of class \"ok\" is left");
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(images_can_be_reconstructed_without_classes) {
+  struct contract *c = kit_image(2, 2, 3);
+  struct idx_pair p = images_of(30, 30, 3);
+  c->task = TASK_RECONSTRUCT;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  struct splits o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
+  ck_assert(o.train->n == 10 && o.train->n_anomalies == 20);
+  splits_close(&o);
+  c->n_classes = 0;
+  o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
+  ck_assert(o.train->n == 30 && o.train->labels == NULL && o.train->targets == NULL);
+  splits_close(&o);
+  pair_close(&p);
+  contract_free(c);
+}
+END_TEST
+
 /* ---- Fashion-MNIST ---- */
 
 static struct contract *fashion(void) {
@@ -483,11 +546,12 @@ START_TEST(fashion_mnist_by_dirichlet) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("models/dataset", a_table_is_gathered_as_it_stands, fixed_scaling_is_the_contracts,
-                   local_scaling_is_measured_once_then_saved, bytes_map_to_the_range,
-                   images_are_measured_as_one_quantity, series_are_images_of_one_row,
-                   idx_pairs_that_do_not_fit_are_refused, csv_faults_pass_through, parts_cover_the_set_once,
-                   parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
-                   copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
-                   a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
+  return SUITE_RUN(
+      "models/dataset", a_table_is_gathered_as_it_stands, fixed_scaling_is_the_contracts,
+      local_scaling_is_measured_once_then_saved, bytes_map_to_the_range, images_are_measured_as_one_quantity,
+      series_are_images_of_one_row, idx_pairs_that_do_not_fit_are_refused, csv_faults_pass_through,
+      parts_cover_the_set_once, parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
+      copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
+      sets_are_targets_of_each_class, anomalies_are_not_trained_on, images_can_be_reconstructed_without_classes,
+      a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
 }

@@ -27,7 +27,7 @@ struct bench {
 
 static struct learner_config config_of(const struct bench *b, enum codec_kind codec) {
   struct learner_config c = {.schema = b->schema,
-                             .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .momentum = 0.9},
+                             .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .optimiser = {.momentum = 0.9}},
                              .codec = {codec, codec == CODEC_TOPK ? 0.05 : 0},
                              .init = {{9}},
                              .train_seed = 5,
@@ -189,7 +189,7 @@ START_TEST(a_plane_is_learnt) {
   b.train = toy_plane(1, 400, 4);
   b.test = toy_plane(2, 300, 4);
   struct learner_config config = config_of(&b, CODEC_F32);
-  config.train.weight_decay = 1e-4;
+  config.train.optimiser.weight_decay = 1e-4;
   struct metrics m;
   bench_open(&b, &config);
   for (uint64_t round = 1; round <= 5; round++)
@@ -655,11 +655,10 @@ START_TEST(damaged_halves_are_refused) {
     uint8_t value;
     enum err expected;
   } cases[] = {
-      {0, 'S', ERR_CORRUPT},   {8, 2, ERR_TOO_NEW},         {8, 0, ERR_CORRUPT},
-      {12, 1, ERR_CORRUPT},    {16, 0x55, ERR_SCHEMA},      {47, 0x55, ERR_SCHEMA},
-      {48, 0, ERR_CORRUPT},    {55, 0xff, ERR_CORRUPT},     {63, 1, ERR_CORRUPT},
-      {71, 0xff, ERR_CORRUPT}, {72, 33, ERR_CORRUPT},       {76, 1, ERR_CORRUPT},
-      {79, 0x80, ERR_CORRUPT}, {80 + 7, 0xff, ERR_CORRUPT}, {80 + 8 * 31 + 7, 0x80, ERR_OK},
+      {0, 'S', ERR_CORRUPT},   {8, 3, ERR_TOO_NEW},     {8, 2, ERR_TRUNCATED},       {8, 0, ERR_CORRUPT},
+      {12, 1, ERR_CORRUPT},    {16, 0x55, ERR_SCHEMA},  {47, 0x55, ERR_SCHEMA},      {48, 0, ERR_CORRUPT},
+      {55, 0xff, ERR_CORRUPT}, {63, 1, ERR_CORRUPT},    {71, 0xff, ERR_CORRUPT},     {72, 33, ERR_CORRUPT},
+      {76, 1, ERR_CORRUPT},    {79, 0x80, ERR_CORRUPT}, {80 + 7, 0xff, ERR_CORRUPT}, {80 + 8 * 31 + 7, 0x80, ERR_OK},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t held = half[cases[i].at];
@@ -683,6 +682,291 @@ START_TEST(damaged_halves_are_refused) {
   ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
   free(longer);
   free(half);
+  bench_done(&b);
+}
+END_TEST
+
+/* ---- other optimisers */
+
+static const struct optimiser_config adam = {.kind = OPTIMISER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+
+static void bench_reopen(struct bench *b, const struct optimiser_config *optimiser) {
+  struct learner_config config = config_of(b, CODEC_F32);
+  config.train.optimiser = *optimiser;
+  config.train.learning_rate = optimiser->kind == OPTIMISER_SGD ? 0.05 : 0.01;
+  learner_free(b->learner);
+  bench_open(b, &config);
+}
+
+START_TEST(every_optimiser_learns) {
+  static const struct optimiser_config optimisers[] = {
+      {.momentum = 0.9, .nesterov = true},
+      {.momentum = 0.9, .clip_norm = 0.5},
+      {.kind = OPTIMISER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+      {.kind = OPTIMISER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 1e-3, .clip_norm = 1},
+      {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.01},
+  };
+  for (size_t i = 0; i < sizeof optimisers / sizeof *optimisers; i++) {
+    struct bench b;
+    struct metrics m;
+    bench_init(&b, CODEC_F32);
+    bench_reopen(&b, &optimisers[i]);
+    for (uint64_t round = 1; round <= 8; round++)
+      train(&b, round);
+    ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+    ck_assert_msg(m.accuracy > 0.97, "optimiser %zu: %.3f", i, m.accuracy);
+    metrics_done(&m);
+    bench_done(&b);
+  }
+}
+END_TEST
+
+/* With the gradient in an array of its own a step is the same but for rounding. */
+START_TEST(a_gradient_apart_makes_the_same_step) {
+  const struct optimiser_config folded = {.momentum = 0.9, .weight_decay = 0.01},
+                                apart = {.momentum = 0.9, .weight_decay = 0.01, .clip_norm = 1e6};
+  struct bench a, b;
+  bench_init(&a, CODEC_F32);
+  bench_init(&b, CODEC_F32);
+  bench_reopen(&a, &folded);
+  bench_reopen(&b, &apart);
+  train(&a, 1);
+  train(&b, 1);
+  ck_assert_double_lt(learner_model_distance(a.learner, b.learner, 0, a.n), 1e-5);
+  bench_done(&a);
+  bench_done(&b);
+}
+END_TEST
+
+/* All of it together: the step is as long as the rate times the norm. */
+START_TEST(a_gradient_is_clipped_as_a_whole) {
+  const struct optimiser_config clipped = {.clip_norm = 1e-3};
+  struct bench a, b;
+  struct train_report report;
+  bench_init(&a, CODEC_F32);
+  bench_init(&b, CODEC_F32);
+  bench_reopen(&b, &clipped);
+  learner_set_steps(b.learner, 1);
+  ck_assert_int_eq(learner_train(b.learner, 1, 0, 1000, NULL, &report), ERR_OK);
+  uint8_t *first = model_of(&a), *now = model_of(&b);
+  double square = 0;
+  for (size_t i = 0; i < a.n; i++) {
+    float x, y;
+    memcpy(&x, first + 64 + 4 * i, 4);
+    memcpy(&y, now + 64 + 4 * i, 4);
+    square += ((double)x - (double)y) * ((double)x - (double)y);
+  }
+  ck_assert_double_eq_tol(sqrt(square), 1000 * 0.05 * 1e-3, 1e-5); /* rate_scale 1000, rate 0.05 */
+  free(first);
+  free(now);
+  bench_done(&a);
+  bench_done(&b);
+}
+END_TEST
+
+static uint8_t *half_after(const struct optimiser_config *optimiser, uint64_t n_rounds, size_t *out_n) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  bench_reopen(&b, optimiser);
+  for (uint64_t round = 1; round <= n_rounds; round++)
+    train(&b, round);
+  uint8_t *half = half_of(&b);
+  *out_n = learner_half_bytes(b.learner);
+  bench_done(&b);
+  return half;
+}
+
+/* Mean, mean square and the count of steps are state: a round after a restart has the bits that it had. */
+START_TEST(adam_goes_on_after_a_restart) {
+  struct bench b;
+  size_t n, n_too;
+  uint8_t *third = half_after(&adam, 3, &n), *second = half_after(&adam, 2, &n_too);
+  bench_init(&b, CODEC_F32);
+  bench_reopen(&b, &adam);
+  ck_assert_uint_eq(n, learner_half_bytes(b.learner));
+  ck_assert_uint_eq(third[8], 2);
+  ck_assert_int_eq(learner_half_read(b.learner, second, n), ERR_OK);
+  ck_assert_uint_eq(learner_half_measure(b.learner, second, n), n);
+  train(&b, 3);
+  assert_half(&b, third);
+  ck_assert_int_eq(learner_half_read(b.learner, second, n), ERR_OK); /* and the round again */
+  train(&b, 3);
+  assert_half(&b, third);
+  size_t tail = n - 4 * b.n - 16;
+  static const struct {
+    size_t at;
+    uint8_t value;
+    enum err expected;
+  } cases[] = {{0, 0, ERR_CORRUPT}, {0, 3, ERR_CORRUPT}, {4, 1, ERR_CORRUPT}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    uint8_t held = second[tail + cases[i].at];
+    second[tail + cases[i].at] = cases[i].value;
+    refuse_half(&b, second, n, cases[i].expected);
+    second[tail + cases[i].at] = held;
+  }
+  refuse_half(&b, second, n - 1, ERR_TRUNCATED);
+  refuse_half(&b, second, tail + 15, ERR_TRUNCATED);
+  refuse_half(&b, second, tail, ERR_TRUNCATED);
+  memcpy(second + n - 4, &(float){NAN}, 4);
+  refuse_half(&b, second, n, ERR_NON_FINITE);
+  free(second);
+  free(third);
+  bench_done(&b);
+}
+END_TEST
+
+/* A job that changes its optimiser goes on from the model that it has; so does one of a version before Adam was there. */
+START_TEST(a_half_of_another_optimiser_is_read) {
+  const struct optimiser_config sgd = {.momentum = 0.9},
+                                adamw = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+  const struct {
+    const struct optimiser_config *from, *to;
+    bool is_kept; /* the state */
+  } cases[] = {{&sgd, &adam, false}, {&adam, &sgd, false}, {&adam, &adamw, true}, {&adamw, &adam, true}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct bench b;
+    size_t n;
+    uint8_t *half = half_after(cases[i].from, 2, &n);
+    bench_init(&b, CODEC_F32);
+    bench_reopen(&b, cases[i].to);
+    ck_assert_uint_eq(half[8], cases[i].from == &sgd ? 1 : 2);
+    ck_assert_uint_eq(learner_half_measure(b.learner, half, n), n);
+    ck_assert_uint_le(n, learner_half_most(b.learner));
+    ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
+    uint8_t *now = half_of(&b);
+    const size_t x = 64 + 272, m = x + 4 * b.n, copy = learner_half_copy_offset(b.learner);
+    ck_assert_mem_eq(now + x, half + x, 4 * b.n);
+    ck_assert_mem_eq(now + copy, half + copy, 4 * b.n);
+    uint8_t *zeros = calloc(b.n, 4);
+    ck_assert_mem_eq(now + m, cases[i].is_kept ? half + m : zeros, 4 * b.n);
+    free(zeros);
+    free(now);
+    free(half);
+    train(&b, 3);
+    bench_done(&b);
+  }
+}
+END_TEST
+
+/* ---- other tasks and losses */
+
+/* Two of three classes, each by the sign of one input; the third, rare, by two. */
+static struct dataset toy_sets(uint64_t seed, size_t n) {
+  struct dataset d = toy_dataset(TASK_MULTILABEL, n, 4, 3);
+  struct rng rng;
+  rng_init(&rng, seed);
+  for (size_t i = 0; i < n; i++) {
+    float *x = d.floats + 4 * i, *y = d.targets + 3 * i;
+    for (size_t k = 0; k < 4; k++)
+      x[k] = (float)toy_normal(&rng);
+    y[0] = x[0] > 0, y[1] = x[1] > 0, y[2] = x[2] + x[3] > 2;
+    for (size_t c = 0; c < 3; c++)
+      d.class_counts[c] += y[c] > 0;
+  }
+  return d;
+}
+
+START_TEST(sets_are_learnt) {
+  struct contract contract = {
+      .task = TASK_MULTILABEL, .loss = LOSS_BINARY_CROSS_ENTROPY, .n_classes = 3, .n_features = 4};
+  double recall[2];
+  for (int balanced = 0; balanced < 2; balanced++) {
+    struct bench b = {.contract = contract, .schema = toy_schema("dense 16, relu, dense classes", &contract)};
+    struct metrics m;
+    b.train = toy_sets(1, 400);
+    b.test = toy_sets(2, 400);
+    struct learner_config config = config_of(&b, CODEC_F32);
+    config.train.optimiser = adam;
+    config.train.learning_rate = 0.01;
+    config.train.class_weights.rule = balanced ? CLASS_WEIGHTS_BALANCED : CLASS_WEIGHTS_NONE;
+    bench_open(&b, &config);
+    for (uint64_t round = 1; round <= 4; round++)
+      train(&b, round);
+    ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+    ck_assert_msg(m.macro_f1 > 0.8 && m.auc > 0.95, "macro-F1 %.3f, AUC %.3f", m.macro_f1, m.auc);
+    recall[balanced] = (double)m.classes[2].correct / (double)m.classes[2].support;
+    metrics_done(&m);
+    bench_done(&b);
+  }
+  ck_assert_msg(recall[1] > recall[0], "recall of the rare class %.3f, balanced %.3f", recall[0], recall[1]);
+}
+END_TEST
+
+/* Six inputs that follow from two; of an anomaly one of them does not. */
+static struct dataset toy_machines(uint64_t seed, size_t n, double p_anomaly) {
+  struct dataset d = toy_dataset(TASK_RECONSTRUCT, n, 6, 2);
+  struct rng rng;
+  rng_init(&rng, seed);
+  for (size_t i = 0; i < n; i++) {
+    double a = toy_normal(&rng), b = toy_normal(&rng);
+    const double x[] = {a, b, a + b, a - b, 0.5 * a, -b};
+    for (size_t k = 0; k < 6; k++)
+      d.floats[6 * i + k] = (float)(x[k] + 0.1 * toy_normal(&rng));
+    if (rng_unit(&rng) < p_anomaly) {
+      d.labels[i] = 1;
+      d.floats[6 * i + rng_below(&rng, 6)] += rng_below(&rng, 2) ? 1.5F : -1.5F;
+    }
+  }
+  return d;
+}
+
+START_TEST(anomalies_are_found) {
+  struct contract contract = {
+      .task = TASK_RECONSTRUCT, .loss = LOSS_MEAN_SQUARED_ERROR, .n_classes = 2, .n_features = 6};
+  struct bench b = {.contract = contract, .schema = toy_schema("dense 2, dense inputs", &contract)};
+  struct metrics m;
+  b.train = toy_machines(1, 500, 0);
+  b.test = toy_machines(2, 500, 0.2);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.train.optimiser = adam;
+  config.train.learning_rate = 0.01;
+  bench_open(&b, &config);
+  for (uint64_t round = 1; round <= 10; round++)
+    train(&b, round);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+  ck_assert_msg(m.auc > 0.95 && m.r2 > 0.8, "AUC %.3f, R2 %.3f", m.auc, m.r2);
+  ck_assert_double_eq_tol(m.loss, m.mse, 1e-6);
+  metrics_done(&m);
+  bench_done(&b);
+}
+END_TEST
+
+/* A few targets that are far off pull a plane by Huber's loss less. */
+START_TEST(huber_bears_outliers) {
+  double error[2];
+  for (int huber = 0; huber < 2; huber++) {
+    struct contract contract = toy_regression(4);
+    contract.loss = huber ? LOSS_HUBER : LOSS_MEAN_SQUARED_ERROR;
+    struct bench b = {.contract = contract, .schema = toy_schema("dense targets", &contract)};
+    struct metrics m;
+    b.train = toy_plane(1, 400, 4);
+    b.test = toy_plane(2, 300, 4);
+    for (size_t i = 0; i < b.train.n; i += 20)
+      b.train.targets[i] += 30;
+    struct learner_config config = config_of(&b, CODEC_F32);
+    config.train.huber_delta = 0.5;
+    config.train.learning_rate = 0.01;
+    bench_open(&b, &config);
+    for (uint64_t round = 1; round <= 5; round++)
+      train(&b, round);
+    ck_assert_int_eq(learner_evaluate(b.learner, TEST_LOCAL, NULL, &m), ERR_OK);
+    error[huber] = m.mse;
+    metrics_done(&m);
+    bench_done(&b);
+  }
+  ck_assert_msg(error[1] < 0.3 * error[0], "mean squared error %.3f, huber %.3f", error[0], error[1]);
+}
+END_TEST
+
+START_TEST(class_weights_must_fit) {
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  float values[] = {1, 2};
+  config.train.class_weights = (struct class_weights){CLASS_WEIGHTS_GIVEN, values, 2};
+  learner_free(b.learner);
+  ck_assert_int_eq(learner_open(&config, &b.learner), ERR_OK);
+  ck_assert_int_eq(learner_attach(b.learner, &b.train, SETS(NULL, NULL, NULL)), ERR_CONTRACT);
   bench_done(&b);
 }
 END_TEST
@@ -886,6 +1170,9 @@ int main(void) {
       copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
       long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
       overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-      damaged_halves_are_refused, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
-      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from);
+      damaged_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
+      a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
+      sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
+      damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
+      a_model_from_elsewhere_is_gone_on_from);
 }

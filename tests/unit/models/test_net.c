@@ -291,9 +291,11 @@ static void take_steps(const struct arch *a, float *w, float *m) {
   for (int i = 0; i < 3; i++) {
     for (size_t k = 0; k < BATCH * INPUTS; k++)
       net_input(net)[k] = (float)toy_normal(&rng);
+    const struct loss loss = {.kind = LOSS_CROSS_ENTROPY};
+    const struct answers answers = {.labels = labels};
     for (size_t k = 0; k < BATCH; k++)
       labels[k] = (uint16_t)(k % 3);
-    loss_cross_entropy(net_forward_training(net, w, BATCH, NULL), labels, BATCH, 3, d_z);
+    loss_of_batch(&loss, net_forward_training(net, w, BATCH, NULL), &answers, BATCH, 3, d_z);
     net_descend(net, w, d_z, &step, m);
   }
   net_store(net, w);

@@ -10,7 +10,7 @@ static struct outcomes two_classes(const float *scores, const uint16_t *labels, 
   struct outcomes o;
   ck_assert_int_eq(outcomes_init(&o, TASK_CLASSIFY, 2, n), ERR_OK);
   for (size_t i = 0; i < n; i++)
-    outcomes_add_classes(&o, (const float[]){0, scores[i]}, &labels[i], 1);
+    outcomes_add(&o, (const float[]){0, scores[i]}, &(struct answers){.labels = &labels[i]}, 1, 2);
   return o;
 }
 
@@ -114,8 +114,8 @@ START_TEST(counts_of_numbers) {
   struct outcomes a, b;
   ck_assert_int_eq(outcomes_init(&a, TASK_REGRESS, 0, 3), ERR_OK);
   ck_assert_int_eq(outcomes_init(&b, TASK_REGRESS, 0, 4), ERR_OK);
-  outcomes_add_targets(&a, (const float[]){1, 2, 9}, (const float[]){1, 4, 5}, 3);
-  outcomes_add_targets(&b, (const float[]){1, 2, 2, 2}, (const float[]){1, 4, 4, 4}, 4);
+  outcomes_add(&a, (const float[]){1, 2, 9}, &(struct answers){.targets = (const float[]){1, 4, 5}}, 3, 1);
+  outcomes_add(&b, (const float[]){1, 2, 2, 2}, &(struct answers){.targets = (const float[]){1, 4, 4, 4}}, 4, 1);
   const uint32_t counts[] = {1, 3, 0};
   ck_assert_double_eq_tol(figure_of(&a, FIGURE_R2, counts), 1 - 12 / 6.75, 1e-12);
   ck_assert_double_eq_tol(figure_of(&b, FIGURE_R2, NULL), 1 - 12 / 6.75, 1e-12);
@@ -125,8 +125,67 @@ START_TEST(counts_of_numbers) {
 }
 END_TEST
 
+/* Four samples of two classes. By hand: class 0 has tp 1, fp 1, fn 1; class 1 tp 2, fp 0, fn 0. */
+static struct outcomes sets(void) {
+  static const float z[] = {1, 2, /**/ -1, 3, /**/ 2, -1, /**/ -2, -3}, y[] = {1, 1, /**/ 1, 1, /**/ 0, 0, /**/ 0, 0};
+  struct outcomes o;
+  ck_assert_int_eq(outcomes_init(&o, TASK_MULTILABEL, 2, 4), ERR_OK);
+  outcomes_add(&o, z, &(struct answers){.targets = y}, 4, 2);
+  return o;
+}
+
+START_TEST(figures_of_sets) {
+  struct outcomes o = sets();
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_MACRO_F1, NULL), (0.5 + 1) / 2, 1e-15);
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_ACCURACY, NULL), 0.5, 1e-15); /* both classes right */
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_BALANCED, NULL), (0.5 + 1) / 2, 1e-15);
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_AUC, NULL), (0.5 + 1) / 2, 1e-15);
+  ck_assert(isnan(figure_of(&o, FIGURE_MSE, NULL)) && isnan(figure_of(&o, FIGURE_R2, NULL)));
+  const uint32_t first_two[] = {1, 1, 0, 0}, counts[] = {2, 0, 1, 1};
+  for (enum figure f = FIGURE_ACCURACY; f <= FIGURE_AUC; f++) /* both have both classes: nothing to tell apart */
+    ck_assert(isnan(figure_of(&o, f, first_two)));
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_ACCURACY, counts), 3.0 / 4, 1e-15);
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_MACRO_F1, counts), (4.0 / 5 + 1) / 2, 1e-15);
+  outcomes_done(&o);
+}
+END_TEST
+
+START_TEST(an_output_of_a_set_that_is_no_number_is_wrong) {
+  struct outcomes o;
+  ck_assert_int_eq(outcomes_init(&o, TASK_MULTILABEL, 1, 2), ERR_OK);
+  outcomes_add(&o, (const float[]){NAN, NAN}, &(struct answers){.targets = (const float[]){1, 0}}, 2, 1);
+  ck_assert(o.marks[0].is && !o.marks[0].said && !o.marks[1].is && o.marks[1].said);
+  ck_assert_double_eq(figure_of(&o, FIGURE_ACCURACY, NULL), 0);
+  ck_assert_double_eq(figure_of(&o, FIGURE_AUC, NULL), 0);
+  outcomes_done(&o);
+}
+END_TEST
+
+/* Errors 0.5, 2, 0.25, 8: the anomalies, of whatever class, are the second and the last; the third is unknown. */
+START_TEST(figures_of_what_is_reconstructed) {
+  static const float z[] = {1, 1, /**/ 2, 2, /**/ 0.5F, 0.5F, /**/ 0, 0}, x[] = {1, 0, /**/ 0, 2, /**/ 0, 1, /**/ 4, 0};
+  static const uint16_t labels[] = {0, 2, NO_LABEL, 1};
+  struct outcomes o;
+  ck_assert_int_eq(outcomes_init(&o, TASK_RECONSTRUCT, 3, 4), ERR_OK);
+  outcomes_add(&o, z, &(struct answers){labels, x}, 4, 2);
+  ck_assert_double_eq(figure_of(&o, FIGURE_AUC, NULL), 1);
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_MSE, NULL), (0.5 + 2 + 0.25 + 8) / 4, 1e-7);
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_R2, NULL), 1 - (1 + 4 + 0.5 + 16) / 22, 1e-7);
+  ck_assert(isnan(figure_of(&o, FIGURE_ACCURACY, NULL)) && isnan(figure_of(&o, FIGURE_MACRO_F1, NULL)));
+  ck_assert(isnan(figure_of(&o, FIGURE_AUC, (const uint32_t[]){1, 0, 3, 0})));
+  ck_assert_double_eq(figure_of(&o, FIGURE_AUC, (const uint32_t[]){1, 0, 3, 2}), 1);
+  outcomes_done(&o);
+  ck_assert_int_eq(outcomes_init(&o, TASK_RECONSTRUCT, 0, 4), ERR_OK);
+  outcomes_add(&o, z, &(struct answers){.targets = x}, 4, 2);
+  ck_assert(isnan(figure_of(&o, FIGURE_AUC, NULL)));
+  ck_assert_double_eq_tol(figure_of(&o, FIGURE_R2, NULL), 1 - (1 + 4 + 0.5 + 16) / 22, 1e-7);
+  outcomes_done(&o);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("models/outcomes", auc_of_hanley_and_mcneil, auc_is_the_share_of_pairs,
                    a_score_that_is_no_number_is_wrong, one_class_has_no_figures, counts_are_repetitions,
-                   counts_of_numbers);
+                   counts_of_numbers, figures_of_sets, an_output_of_a_set_that_is_no_number_is_wrong,
+                   figures_of_what_is_reconstructed);
 }

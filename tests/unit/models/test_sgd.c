@@ -9,7 +9,7 @@
 static const struct train_config good = {.epochs = 1,
                                          .batch = 32,
                                          .learning_rate = 0.1,
-                                         .momentum = 0.9,
+                                         .optimiser = {.momentum = 0.9},
                                          .step_rounds = 10,
                                          .step_factor = 0.5,
                                          .total_rounds = 20};
@@ -41,9 +41,9 @@ START_TEST(bad_configs_are_refused) {
   bad[3].learning_rate = 0;
   bad[4].learning_rate = NAN;
   bad[5].learning_rate = -1;
-  bad[6].momentum = 1;
-  bad[7].momentum = -0.1;
-  bad[8].weight_decay = INFINITY;
+  bad[6].optimiser.momentum = 1;
+  bad[7].optimiser.momentum = -0.1;
+  bad[8].optimiser.weight_decay = INFINITY;
   bad[9].schedule = (enum schedule)3;
   bad[10].schedule = SCHEDULE_STEP;
   bad[10].step_rounds = 0;

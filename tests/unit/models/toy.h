@@ -50,9 +50,11 @@ static inline double toy_normal(struct rng *rng) {
 
 static inline struct dataset toy_dataset(enum task task, size_t n, size_t n_inputs, size_t n_classes) {
   struct dataset d = {.task = task, .n = n, .n_inputs = n_inputs, .n_classes = n_classes};
+  d.n_targets = task == TASK_REGRESS ? 1 : task == TASK_MULTILABEL ? n_classes : 0;
   d.floats = calloc(n * n_inputs, sizeof *d.floats);
-  d.labels = task == TASK_CLASSIFY ? calloc(n, sizeof *d.labels) : NULL;
-  d.targets = task == TASK_REGRESS ? calloc(n, sizeof *d.targets) : NULL;
+  d.labels = d.n_targets == 0 ? calloc(n, sizeof *d.labels) : NULL;
+  d.targets = d.n_targets > 0 ? calloc(n * d.n_targets, sizeof *d.targets) : NULL;
+  d.class_counts = calloc(n_classes + 1, sizeof *d.class_counts);
   d.shift = calloc(n_inputs, sizeof *d.shift);
   d.gain = calloc(n_inputs, sizeof *d.gain);
   ck_assert(d.floats && (d.labels || d.targets) && d.shift && d.gain);
@@ -97,6 +99,7 @@ static inline void toy_dataset_done(struct dataset *d) {
   free(d->floats);
   free(d->labels);
   free(d->targets);
+  free(d->class_counts);
   free(d->shift);
   free(d->gain);
 }
