@@ -15,6 +15,11 @@ import damaged
 import agents
 from agents import main, starling
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 JOB = """job: {name}
 task: classify
 label: y
@@ -213,6 +218,46 @@ class Models(Folder):
         refused = self.run_here("models", "import", "../m.pth")
         self.assertEqual(refused.code, 4)
         self.assertIn("safetensors.torch.save_file", refused.json["error"]["hint"])
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Torch(Folder):
+    """A model of PyTorch says here what it says there: kernels, channels first, the dense layer behind an image."""
+
+    def compare(self, net, shape, inputs, model):
+        torch.manual_seed(3)
+        x = torch.randn(64, *shape)
+        with torch.no_grad():
+            scores = net.eval()(x)
+            y = torch.multinomial(torch.softmax(scores, 1), 1)[:, 0]
+            loss = torch.nn.functional.cross_entropy(scores, y).item()
+        channels_last = np.moveaxis(x.numpy(), 1, -1)
+        np.savez(self.folder / "data.npz", x=channels_last, y=y.numpy())
+        write_safetensors(self.folder / "net.safetensors", {k: v.numpy() for k, v in net.state_dict().items()}, format="pt")
+        site = self.site("site", "train: ../data.npz, test: ../data.npz", inputs=inputs, model=model)
+        done = starling("models", "import", "../net.safetensors", "--format", "json", cwd=site).data
+        self.assertEqual((done["missing"], done["extra"]), (0, 0), done)
+        ours = starling("eval", "--format", "json", cwd=site).data
+        self.assertEqual(ours["samples"], 64)
+        self.assertAlmostEqual(ours["loss"], loss, delta=1e-5 * max(1, abs(loss)))
+        self.assertAlmostEqual(ours["accuracy"], (scores.argmax(1) == y).float().mean().item())
+        starling("export", "--out", "back.safetensors", "--format", "json", cwd=site).data
+        back, _ = read_safetensors(site / "back.safetensors")
+        for row in done["tensors"]:
+            if row["state"] == "matched":
+                self.assertTrue(np.array_equal(back[row["tensor"]], net.state_dict()[row["theirs"]].numpy()), row)
+
+    def test_images(self):
+        nn = torch.nn
+        net = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, (2, 3)), nn.ReLU(),
+                            nn.Flatten(), nn.Linear(6 * 3 * 3, 10), nn.ReLU(), nn.Linear(10, 3))
+        self.compare(net, (2, 8, 10), "input: 8x10x2\nrange: -100..100",
+                     "conv 3x3x4 pad 1, relu, pool 2, conv 2x3x6, relu, dense 10, relu, dense classes")
+
+    def test_series(self):
+        nn = torch.nn
+        net = nn.Sequential(nn.Conv1d(3, 5, 4), nn.ReLU(), nn.Conv1d(5, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(5 * 7, 3))
+        self.compare(net, (3, 12), "input: 1x12x3\nrange: -100..100", "conv1d 4x5, relu, conv1d 3x5, relu, dense classes")
 
 
 if __name__ == "__main__":

@@ -182,12 +182,72 @@ START_TEST(after_an_image_torch_has_channels_first) {
 }
 END_TEST
 
+/* Where [o][h][w][i] of a convolution stands in the other program's order. */
+static size_t torch_index(const uint32_t *n, size_t o, size_t h, size_t w, size_t i) {
+  return ((o * n[3] + i) * n[1] + h) * n[2] + w;
+}
+
+static size_t keras_index(const uint32_t *n, size_t o, size_t h, size_t w, size_t i) {
+  return ((h * n[2] + w) * n[3] + i) * n[0] + o;
+}
+
+static size_t keras_depthwise_index(const uint32_t *n, size_t o, size_t h, size_t w, size_t i) {
+  return ((h * n[2] + w) * n[0] + o) * n[3] + i;
+}
+
+START_TEST(kernels_are_turned) {
+  static const struct {
+    const char *word;
+    uint32_t height;
+    enum layout layout;
+    uint32_t rank;
+    uint64_t size[4];
+    size_t (*index)(const uint32_t *n, size_t o, size_t h, size_t w, size_t i);
+    const char *name;
+  } cases[] = {
+      {"conv 3x2x5", 6, LAYOUT_TORCH, 4, {5, 4, 3, 2}, torch_index, "conv1.weight"},
+      {"conv 3x2x5", 6, LAYOUT_KERAS, 4, {3, 2, 4, 5}, keras_index, "conv1/kernel"},
+      {"conv1d 3x5", 1, LAYOUT_TORCH, 3, {5, 4, 3}, torch_index, "conv1.weight"},
+      {"conv1d 3x5", 1, LAYOUT_KERAS, 3, {3, 4, 5}, keras_index, "conv1/kernel"},
+      {"depthwise 3x2", 6, LAYOUT_TORCH, 4, {4, 1, 3, 2}, torch_index, "depthwise1.weight"},
+      {"depthwise 3x2", 6, LAYOUT_KERAS, 4, {3, 2, 4, 1}, keras_depthwise_index, "depthwise1/depthwise_kernel"},
+  };
+  struct contract image = contract;
+  image.n_features = 0;
+  image.width = 6;
+  image.channels = 4;
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    char arch[64];
+    struct foreign_place p;
+    float there[128];
+    image.height = cases[c].height;
+    snprintf(arch, sizeof arch, "%s, relu, dense classes", cases[c].word);
+    struct schema *s = toy_schema(arch, &image);
+    const uint32_t *n = schema_tensor(s, 0)->shape;
+    foreign_place(s, 0, cases[c].layout, &p);
+    ck_assert_str_eq(p.name, cases[c].name);
+    ck_assert_uint_eq(p.foreign_rank, cases[c].rank);
+    ck_assert_mem_eq(p.foreign_size, cases[c].size, cases[c].rank * sizeof(uint64_t));
+    foreign_write(&p, numbers, there);
+    for (size_t at = 0; at < schema_tensor(s, 0)->n_values; at++) {
+      size_t i = at % n[3], w = at / n[3] % n[2], h = at / n[3] / n[2] % n[1], o = at / n[3] / n[2] / n[1];
+      ck_assert_float_eq(there[cases[c].index(n, o, h, w, i)], numbers[at]);
+    }
+    schema_free(s);
+  }
+}
+END_TEST
+
 START_TEST(every_layout_goes_there_and_back) {
-  struct schema *s = toy_schema("dense 5, relu, dense classes", &contract);
+  struct contract image = contract;
+  image.n_features = 0;
+  image.height = image.width = 6;
+  image.channels = 3;
+  struct schema *s = toy_schema("conv 3x3x4, relu, depthwise 2x2, pool 2, dense 5, relu, dense classes", &image);
   for (size_t i = 0; i < schema_tensors(s); i++)
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
       struct foreign_place p;
-      float there[64], back[64];
+      float there[512], back[512];
       size_t n = schema_tensor(s, i)->n_values;
       foreign_place(s, i, (enum layout)layout, &p);
       foreign_write(&p, numbers, there);
@@ -226,6 +286,7 @@ int main(void) {
   tcase_add_test(tcase, a_map_comes_first);
   tcase_add_test(tcase, keras_has_the_outputs_last);
   tcase_add_test(tcase, after_an_image_torch_has_channels_first);
+  tcase_add_test(tcase, kernels_are_turned);
   tcase_add_test(tcase, every_layout_goes_there_and_back);
   tcase_add_test(tcase, the_layout_is_guessed);
   suite_add_tcase(suite, tcase);
