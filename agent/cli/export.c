@@ -37,7 +37,7 @@ struct exporter {
 /* ---- what makes a model usable ------------------------------------------------------------------------------------ */
 
 /* Adds a fact; the text is moved. */
-static void add_fact(struct export *x, const char *key, char *text) {
+static void add_fact(struct export *x, const char *key, const char *text) {
   x->has_failed = x->has_failed || text == NULL;
   if (text != NULL && x->n_facts < N_FACTS)
     x->facts[x->n_facts++] = (struct tensor_note){key, text};

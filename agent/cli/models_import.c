@@ -111,8 +111,8 @@ static enum err match_file(struct import *i, const char *path, const size_t *lay
   if (e == ERR_OK)
     e = read_map(i, &map, &n_map);
   if (e == ERR_OK) {
-    e = match_make(i->schema, i->file, layout ? (enum layout) * layout : layout_guess(i->file), map, n_map, &i->match,
-                   reason);
+    enum layout how = layout ? (enum layout) * layout : layout_guess(i->file);
+    e = match_make(i->schema, i->file, how, map, n_map, &i->match, reason);
     if (e != ERR_OK)
       snprintf(i->why, sizeof i->why, "%.3000s: %s", path, reason);
   }
@@ -357,6 +357,7 @@ static json_t *row_json(const struct import *i, const struct match_row *row) {
 
 static json_t *import_json(const struct import *i, const char *path) {
   const struct match *m = &i->match;
+  size_t n_missing = m->count[MATCH_MISSING] + m->count[MATCH_SHAPE];
   char label[ROUND_LABEL_BYTES];
   json_t *rows = json_array();
   for (size_t k = 0; k < m->n; k++)
@@ -364,8 +365,8 @@ static json_t *import_json(const struct import *i, const char *path) {
   round_label_write(i->label, label);
   return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "job", i->site_job->job.name, "file", path,
                    "layout", layout_names[m->layout], "label", label, "matched", (json_int_t)m->count[MATCH_TAKEN],
-                   "missing", (json_int_t)(m->count[MATCH_MISSING] + m->count[MATCH_SHAPE]), "extra",
-                   (json_int_t)m->count[MATCH_EXTRA], "skipped", (json_int_t)m->count[MATCH_SKIPPED], "tensors", rows);
+                   "missing", (json_int_t)n_missing, "extra", (json_int_t)m->count[MATCH_EXTRA], "skipped",
+                   (json_int_t)m->count[MATCH_SKIPPED], "tensors", rows);
 }
 
 static void view_rows(const struct call *call, const json_t *data, FILE *out) {
@@ -414,7 +415,7 @@ int verb_models_import(struct call *call) {
   char why[MAX_REASON_BYTES];
   struct config *c;
   struct import i = {.call = call};
-  size_t layout;
+  size_t layout = LAYOUT_TORCH;
   if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s", why);
   if (!call_load_job(call, &c, &i.site_job))

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 /* An array that is given out item by item, an item being what one first index has. */
 struct items {
   struct npy_file *file;
@@ -52,7 +54,7 @@ static void find_steps(struct items *it) {
   const struct array *a = &it->array;
   for (size_t k = 0; k < it->n_values; k++) {
     uint64_t rest = k, step = 0;
-    uint64_t index[ARRAY_MAX_RANK];
+    uint64_t index[ARRAY_MAX_RANK] = {0};
     for (uint32_t i = a->rank; i-- > 1; rest /= a->size[i])
       index[i] = rest % a->size[i];
     for (uint32_t i = a->rank; i-- > 1;)
@@ -79,7 +81,7 @@ static enum err items_open(struct items *it, const char *path, const char *other
   it->steps = is_scattered(it) ? malloc(it->n_values * sizeof *it->steps) : NULL;
   if (it->item == NULL || (is_scattered(it) && it->steps == NULL))
     return no_memory(it, why);
-  if (is_scattered(it))
+  if (it->steps != NULL)
     find_steps(it);
   return ERR_OK;
 }
@@ -108,15 +110,16 @@ static enum err read_whole(struct items *it, struct data_place *why) {
 
 static enum err items_next(struct items *it, struct data_place *why) {
   size_t n_bytes = array_type_bytes(it->array.type);
-  enum err e = ERR_OK;
+  uint64_t i = it->at++;
   if (!is_scattered(it))
-    e = npy_read(it->file, it->item, it->n_values * n_bytes, why);
-  else if (it->whole == NULL)
-    e = read_whole(it, why);
-  for (size_t k = 0; e == ERR_OK && is_scattered(it) && k < it->n_values; k++)
-    memcpy(it->item + k * n_bytes, it->whole + (it->at + it->steps[k]) * n_bytes, n_bytes);
-  it->at++;
-  return e;
+    return npy_read(it->file, it->item, it->n_values * n_bytes, why);
+  enum err e = it->whole == NULL ? read_whole(it, why) : ERR_OK;
+  if (e != ERR_OK)
+    return e;
+  MUST(it->whole != NULL && it->steps != NULL);
+  for (size_t k = 0; k < it->n_values; k++)
+    memcpy(it->item + k * n_bytes, it->whole + (i + it->steps[k]) * n_bytes, n_bytes);
+  return ERR_OK;
 }
 
 /* ---- do the two fit each other and the contract? ---- */

@@ -449,7 +449,7 @@ static void add_row(struct match *out, enum match_state state, size_t own, size_
 }
 
 static enum err tell(const struct matching *m, enum layout layout, struct match *out_match) {
-  struct match out = {.layout = layout, .rows = calloc(m->n_own + m->n_theirs, sizeof *out.rows)};
+  struct match out = {.layout = layout, .rows = calloc(m->n_own + m->n_theirs + 1, sizeof *out.rows)};
   if (out.rows == NULL)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < m->n_own; i++)

@@ -95,7 +95,7 @@ static const struct descr {
 enum { N_DESCRS = sizeof descrs / sizeof *descrs };
 
 static enum err take_descr(struct literal *l, struct array *a) {
-  char text[16];
+  char text[16] = "";
   if (take(l, '['))
     return refuse(l, ERR_UNSUPPORTED, "its values are records; save each field as an array of its own");
   enum err e = take_text(l, text, sizeof text);
@@ -148,7 +148,7 @@ static const struct key {
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
 static enum err take_pair(struct literal *l, struct array *a, bool *seen) {
-  char name[16];
+  char name[16] = "";
   enum err e = take_text(l, name, sizeof name);
   size_t i = 0;
   while (e == ERR_OK && i < N_KEYS && strcmp(keys[i].name, name) != 0)
@@ -160,9 +160,10 @@ static enum err take_pair(struct literal *l, struct array *a, bool *seen) {
 }
 
 enum err npy_head_read(const char *head, size_t n, struct array *out_array, char why[MAX_REASON_BYTES]) {
-  struct literal l = {head, head + n, why};
+  struct literal l = {.at = head, .end = head + n};
   struct array a = {0};
   bool seen[N_KEYS] = {false}, has_comma = true;
+  l.why = why;
   if (!take(&l, '{'))
     return malformed(&l);
   while (!take(&l, '}')) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must.h"
+
 static const char metadata[] = "__metadata__";
 
 /* Depth of {"name": {"shape": [1]}}; values of a tensor: its own object, dtype, two lists, ten numbers. */
@@ -100,7 +102,7 @@ static enum err take_tensor(const char *name, const json_t *o, uint64_t n_data, 
 static enum err take_notes(const json_t *o, struct safetensors_head *h, char *why) {
   const char *key;
   json_t *value;
-  if (!json_is_object(o))
+  if (!json_is_object(o) || h->notes != NULL)
     return malformed(why);
   if (json_object_size(o) > MAX_NOTES)
     return refuse(why, ERR_LIMIT, "its metadata has more than %d lines", MAX_NOTES);
@@ -149,6 +151,7 @@ static int compare_places(const void *a, const void *b) {
 /* From the first byte to the last, each is one tensor's. */
 static enum err judge_places(const struct safetensors_head *h, uint64_t n_data, char *why) {
   uint64_t at = 0;
+  MUST(h->tensors != NULL);
   qsort(h->tensors, h->n, sizeof *h->tensors, compare_places);
   for (size_t i = 0; i < h->n; i++) {
     const struct stored_tensor *t = &h->tensors[i];
@@ -211,10 +214,11 @@ char *safetensors_head_write(const struct tensor_out *tensors, size_t n, const s
     is_whole = array_measure(&a) == ERR_OK && is_whole;
     for (uint32_t k = 0; k < a.rank; k++)
       is_whole = json_array_append_new(shape, json_integer((json_int_t)a.size[k])) == 0 && is_whole;
-    json_t *o = json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)at,
-                          (json_int_t)(at + a.n_bytes));
-    is_whole = json_object_set_new(root, tensors[i].name, o) == 0 && is_whole;
+    json_int_t begin = (json_int_t)at;
     at += a.n_bytes;
+    json_t *o =
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", begin, (json_int_t)at);
+    is_whole = json_object_set_new(root, tensors[i].name, o) == 0 && is_whole;
   }
   char *text = is_whole ? json_dumps(root, JSON_COMPACT) : NULL, *padded = NULL;
   json_decref(root);

@@ -94,7 +94,7 @@ static struct data_place *place(const struct zip_file *z, struct data_place *why
 static void show(const char *name, char out_text[ZIP_NAME_BYTES]) {
   size_t i = 0;
   for (; name[i] != '\0' && i + 1 < ZIP_NAME_BYTES; i++)
-    out_text[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
+    out_text[i] = (char)(name[i] < ' ' || name[i] > '~' ? '?' : name[i]);
   out_text[i] = '\0';
 }
 
@@ -197,8 +197,10 @@ static int compare_members(const void *a, const void *b) {
 /* Members share no bytes, and no name. */
 static enum err judge_all(const struct zip_file *z, struct data_place *why) {
   uint64_t n_packed = 0;
+  enum err e = ERR_OK;
   struct zip_member *sorted = malloc((z->n + 1) * sizeof *sorted);
-  enum err e = sorted == NULL ? data_fault(place(z, why), ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY)) : ERR_OK;
+  if (sorted == NULL)
+    return data_fault(place(z, why), ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   for (size_t i = 0; e == ERR_OK && i < z->n; i++) {
     sorted[i] = z->members[i];
     n_packed += z->members[i].n_packed; /* each ≤ the file's length */

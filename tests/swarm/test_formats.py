@@ -254,6 +254,15 @@ class Torch(Folder):
         self.compare(net, (2, 8, 10), "input: 8x10x2\nrange: -100..100",
                      "conv 3x3x4 pad 1, relu, pool 2, conv 2x3x6, relu, dense 10, relu, dense classes")
 
+    def test_running_statistics(self):
+        """BatchNorm's means and variances come along, its counter of batches does not."""
+        nn = torch.nn
+        net = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3))
+        net.train()
+        for _ in range(3):
+            net(torch.randn(16, 2, 6, 6) * 2 + 1)
+        self.compare(net, (2, 6, 6), "input: 6x6x2\nrange: -100..100", "conv 3x3x4, batchnorm, relu, dense classes")
+
     def test_series(self):
         nn = torch.nn
         net = nn.Sequential(nn.Conv1d(3, 5, 4), nn.ReLU(), nn.Conv1d(5, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(5 * 7, 3))

@@ -111,7 +111,7 @@ START_TEST(fortran_order_gives_the_same_samples) {
     ck_assert_int_eq(array_pair_next(plain, &a, &why), ERR_OK);
     ck_assert_int_eq(array_pair_next(fortran, &b, &why), ERR_OK);
     for (size_t k = 0; k < 4; k++) {
-      ck_assert_float_eq(a.floats[k], (float)(4 * i + k) - 4);
+      ck_assert_float_eq(a.floats[k], (float)(4 * (size_t)i + k) - 4);
       ck_assert_float_eq(b.floats[k], a.floats[k]);
     }
     ck_assert_double_eq(a.label, (double)labels[i]);
@@ -220,8 +220,9 @@ START_TEST(values_and_labels_keep_to_the_contract) {
   fault_is(&(struct data_file){far.path, lh.path}, c, ERR_RANGE, "save y.argmax(1)");
   fault_is(&(struct data_file){far.path, two.path}, c, ERR_RANGE, "it has 2 labels for 3 samples");
   contract_free(c);
-  struct array_file *const all[] = {&y, &nan, &far, &huge, &l, &lf, &lh, &two};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+  enum { N_FILES = 8 };
+  struct array_file *const all[N_FILES] = {&y, &nan, &far, &huge, &l, &lf, &lh, &two};
+  for (size_t i = 0; i < N_FILES; i++)
     unlink(all[i]->path);
 }
 END_TEST

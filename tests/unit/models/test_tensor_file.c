@@ -78,18 +78,24 @@ START_TEST(a_head_that_lies_is_refused) {
 }
 END_TEST
 
+/* The piece over and over, after what a head begins with. */
+static void fill(char *text, size_t n, const char *begin, const char *piece) {
+  size_t n_begin = strlen(begin), n_piece = strlen(piece);
+  for (size_t i = 0; i < n; i++)
+    text[i] = i < n_begin ? begin[i] : piece[(i - n_begin) % n_piece];
+}
+
 /* Many small values cost JSON far more than their text. */
 static void wide_body(void) {
   enum { N = 4 << 20 };
   char *text = malloc(N), why[MAX_REASON_BYTES];
   struct safetensors_head h;
-  memset(text, ',', N);
-  memcpy(text, "{\"a\":[", 6);
+  ck_assert_ptr_nonnull(text);
+  fill(text, N, "{\"a\":[", ",");
   ck_assert_int_eq(safetensors_head_read(text, N, 0, &h, why), ERR_LIMIT);
-  for (size_t i = 6; i + 1 < N; i += 2)
-    memcpy(text + i, "[]", 2);
+  fill(text, N, "{\"a\":[", "[],");
   ck_assert_int_eq(safetensors_head_read(text, N, 0, &h, why), ERR_LIMIT);
-  memset(text, '[', N);
+  fill(text, N, "[", "[");
   ck_assert_int_eq(safetensors_head_read(text, N, 0, &h, why), ERR_SYNTAX);
   free(text);
 }
@@ -101,7 +107,8 @@ END_TEST
 
 /* ---- files ---- */
 
-static char folder[] = "/tmp/test_tensor_file_XXXXXX";
+static const char pattern[] = "/tmp/test_tensor_file_XXXXXX";
+static char folder[sizeof pattern] = "/tmp/test_tensor_file_XXXXXX";
 
 static const char *path_of(const char *name) {
   static char path[128];
@@ -118,7 +125,7 @@ static void teardown(void) {
   for (size_t i = 0; i < 2; i++)
     unlink(path_of(names[i]));
   rmdir(folder);
-  memcpy(folder + strlen(folder) - 6, "XXXXXX", 6);
+  snprintf(folder, sizeof folder, "%s", pattern);
 }
 
 static const float weight[] = {1, -2, 3.5F, 4, 5, 6}, bias[] = {-0.0F, 1e-40F};
@@ -128,7 +135,7 @@ static const struct tensor_note notes[] = {{"format", "pt"}, {"classes", "[\"ok\
 static void write_and_read(const char *name, enum tensor_format format) {
   struct tensor_file *f = NULL;
   struct data_place why = {0};
-  float out[6];
+  float out[6] = {0};
   ck_assert_int_eq(tensor_file_write(path_of(name), format, tensors, 2, notes, 2), ERR_OK);
   ck_assert_int_eq(tensor_file_write(path_of(name), format, tensors, 2, notes, 2), ERR_EXISTS);
   ck_assert_msg(tensor_file_open(path_of(name), &f, &why) == ERR_OK, "%s", why.sentence);
