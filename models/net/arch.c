@@ -189,6 +189,7 @@ static enum err read_values(struct parser *p, struct layer *l) {
 
 static enum err read_shorthand(struct parser *p, struct layer *l, const struct shorthand *s) {
   l->type = layer_type_find(s->type);
+  MUST(l->type);
   if (l->type->words[0].read(l, s->argument, p->contract))
     return fail(p, p->words[0].column, ERR_RANGE, "'%s' stands for '%s %s', which this task does not have", s->word,
                 s->type, s->argument);
@@ -227,6 +228,7 @@ static size_t count_stem(const struct arch *a, const char *stem) {
 
 /* [as NAME]; without it the default name. */
 static enum err read_name(struct parser *p, struct layer *l, bool *out_named) {
+  MUST(l->type);
   const char *stem = l->type->stem;
   *out_named = p->used < p->n_words && strcmp(p->words[p->used].text, "as") == 0 && stem;
   if (stem)

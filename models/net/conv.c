@@ -203,7 +203,7 @@ static void depthwise_forward(const struct layer *l, const struct pass *p) {
       for (uint32_t j = part.left; j < part.right; j++) {
         const float *in = image + ((size_t)(part.y + i) * l->in.width + (size_t)(part.x + j)) * channels;
         for (size_t c = 0; c < channels; c++)
-          out[c] += p->w[c * area + i * l->window.width + j] * in[c];
+          out[c] += p->w[c * area + (size_t)i * l->window.width + j] * in[c];
       }
   }
 }
@@ -223,7 +223,7 @@ static void depthwise_backward(const struct layer *l, const struct pass *p, cons
     for (uint32_t i = part.top; i < part.bottom; i++)
       for (uint32_t j = part.left; j < part.right; j++) {
         const size_t pixel = ((size_t)(part.y + i) * l->in.width + (size_t)(part.x + j)) * channels;
-        const size_t in = at / places(l) * l->n_in + pixel, k = i * l->window.width + j;
+        const size_t in = at / places(l) * l->n_in + pixel, k = (size_t)i * l->window.width + j;
         for (size_t c = 0; c < channels; c++)
           d->g[c * area + k] += d_out[c] * p->in[in + c];
         for (size_t c = 0; d->d_in && c < channels; c++)

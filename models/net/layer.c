@@ -11,16 +11,18 @@ static const struct layer_type *const types[] = {
     &layer_dense,      &layer_conv,      &layer_conv1d,  &layer_depthwise, &layer_pool,      &layer_avgpool,
     &layer_globalpool, &layer_embed,     &layer_gru,     &layer_batchnorm, &layer_groupnorm, &layer_layernorm,
     &layer_relu,       &layer_leakyrelu, &layer_elu,     &layer_gelu,      &layer_silu,      &layer_softplus,
-    &layer_hardswish,  &layer_tanh,      &layer_sigmoid, &layer_dropout,   &layer_residual,
+    &layer_hardswish,  &layer_tanh,      &layer_sigmoid, &layer_dropout,   &layer_residual,  NULL,
 };
-enum { N_TYPES = sizeof types / sizeof *types };
 
 const struct layer_type *layer_type_at(size_t i) {
-  return i < N_TYPES ? types[i] : NULL;
+  for (size_t k = 0; k < i; k++)
+    if (!types[k])
+      return NULL;
+  return types[i];
 }
 
 const struct layer_type *layer_type_find(const char *word) {
-  for (size_t i = 0; i < N_TYPES; i++)
+  for (size_t i = 0; types[i]; i++)
     if (strcmp(types[i]->word, word) == 0)
       return types[i];
   return NULL;

@@ -130,6 +130,7 @@ static float *out_of(struct net *net, size_t i) {
 static void lay_out_layer(struct net *net, size_t i, struct room *r) {
   const struct layer *l = &net->arch->layers[i];
   struct place *place = &net->places[i];
+  MUST(place->kernel);
   if (place->skipped || !place->kernel->forward)
     place->out = out_of(net, i);
   else
@@ -149,8 +150,9 @@ static void lay_out(struct net *net, struct room *r) {
   net->input = take(r, net->max_batch, a->n_inputs);
   for (size_t i = 0; i < a->n_layers; i++) {
     const struct layer *l = &a->layers[i];
-    const struct kernel *k = net->places[i].kernel;
     lay_out_layer(net, i, r);
+    const struct kernel *k = net->places[i].kernel;
+    MUST(k);
     size_t n_scratch = k->scratch ? k->scratch(l, at_once(net, net->max_batch)) : 0;
     size_t n_layer = k->weights ? net->places[i].n_weights : 0;
     scratch = n_scratch > scratch ? n_scratch : scratch;
@@ -433,7 +435,8 @@ const float *net_forward(struct net *net, const float *w, size_t n) {
 /* One lane draws from the caller's generator itself, several from their own, which the caller's seeds. */
 const float *net_forward_training(struct net *net, float *w, size_t n, struct rng *dropout) {
   MUST(n >= 1 && n <= net->max_batch);
-  struct work work = {.net = net, .w = w, .training = w};
+  struct work work = {.net = net, .w = w};
+  work.training = w;
   net->n = n;
   if (net->n_lanes == 1 && dropout)
     net->lanes[0].rng = *dropout;

@@ -38,7 +38,7 @@ enum err window_read_sides_channels(struct layer *l, const char *text, const str
 
 enum err window_shape(struct layer *l, uint32_t channels, char why[MAX_REASON_BYTES]) {
   struct window *w = &l->window;
-  const uint64_t height = (uint64_t)l->in.height + 2 * w->pad_height, width = (uint64_t)l->in.width + 2 * w->pad_width;
+  const uint64_t height = l->in.height + 2 * (uint64_t)w->pad_height, width = l->in.width + 2 * (uint64_t)w->pad_width;
   if (w->stride == 0)
     w->stride = 1;
   if (w->height > height || w->width > width) {

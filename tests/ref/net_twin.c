@@ -89,15 +89,16 @@ static const struct twin_layer twin_residual_end = {"}", forward_sum, backward_s
 
 static const struct twin_layer *find(const struct layer *l) {
   static const struct twin_layer *const rows[] = {
-      &twin_dense,     &twin_relu,      &twin_dropout,   &twin_residual,  &twin_residual_end, &twin_tanh,
-      &twin_sigmoid,   &twin_leakyrelu, &twin_elu,       &twin_gelu,      &twin_silu,         &twin_softplus,
-      &twin_hardswish, &twin_batchnorm, &twin_groupnorm, &twin_layernorm, &twin_embed,        &twin_gru,
-      &twin_conv,      &twin_conv1d,    &twin_depthwise, &twin_pool,      &twin_avgpool,      &twin_globalpool,
+      &twin_dense,     &twin_relu,     &twin_dropout,   &twin_residual,   &twin_residual_end,
+      &twin_tanh,      &twin_sigmoid,  &twin_leakyrelu, &twin_elu,        &twin_gelu,
+      &twin_silu,      &twin_softplus, &twin_hardswish, &twin_batchnorm,  &twin_groupnorm,
+      &twin_layernorm, &twin_embed,    &twin_gru,       &twin_conv,       &twin_conv1d,
+      &twin_depthwise, &twin_pool,     &twin_avgpool,   &twin_globalpool, NULL,
   };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+  for (size_t i = 0; rows[i]; i++)
     if (strcmp(rows[i]->word, l->type->word) == 0)
       return rows[i];
-  MUST(!"a layer without a twin");
+  MUST(false); /* a layer without a twin */
   return NULL;
 }
 
@@ -138,13 +139,13 @@ static void backward(const struct twin_pass *p) {
 }
 
 double net_twin(const struct arch *a, const double *w, const struct twin_batch *batch, double *g) {
-  size_t n = batch->n;
+  const size_t n = batch->n, n_layers = a->n_layers;
   double *outs[MAX_LAYERS + 1] = {0}, *deltas[MAX_LAYERS + 1] = {0}, *slopes[MAX_LAYERS] = {0};
   struct rng rng = batch->dropout ? *batch->dropout : (struct rng){0};
   outs[0] = twin_doubles(n * a->n_inputs);
   deltas[0] = twin_doubles(n * a->n_inputs);
   memcpy(outs[0], batch->x, n * a->n_inputs * sizeof *batch->x);
-  for (size_t i = 0; i < a->n_layers; i++) {
+  for (size_t i = 0; i < n_layers; i++) {
     const struct layer *l = &a->layers[i];
     outs[i + 1] = twin_doubles(n * l->n_out);
     deltas[i + 1] = twin_doubles(n * l->n_out);
@@ -159,10 +160,10 @@ double net_twin(const struct arch *a, const double *w, const struct twin_batch *
                                          .training = batch->training,
                                          .rng = batch->dropout ? &rng : NULL});
   }
-  double *z = outs[a->n_layers], *d_z = deltas[a->n_layers];
+  double *z = outs[n_layers], *d_z = deltas[n_layers];
   double loss = a->loss == LOSS_CROSS_ENTROPY ? cross_entropy(z, batch, a->n_outputs, d_z)
                                               : mean_squared_error(z, batch, a->n_outputs, d_z);
-  for (size_t i = a->n_layers; g && i-- > 0;) {
+  for (size_t i = n_layers; g && i-- > 0;) {
     const struct layer *l = &a->layers[i];
     backward(&(struct twin_pass){.l = l,
                                  .n = n,
@@ -179,10 +180,10 @@ double net_twin(const struct arch *a, const double *w, const struct twin_batch *
   }
   if (batch->z)
     memcpy(batch->z, z, n * a->n_outputs * sizeof *z);
-  for (size_t i = 0; i <= a->n_layers; i++) {
+  for (size_t i = 0; i <= n_layers; i++) {
     free(outs[i]);
     free(deltas[i]);
-    if (i < a->n_layers)
+    if (i < n_layers)
       free(slopes[i]);
   }
   return loss;

@@ -23,20 +23,25 @@ static bool product_at(const struct layer *l, size_t n, size_t y, size_t x, size
   return true;
 }
 
-/* Calls `with` for each product. */
-static void each_product(const struct twin_pass *p, bool depthwise,
-                         void (*with)(const struct twin_pass *p, struct product product)) {
+/* Calls `with` for each product of one output. */
+static void each_of_output(const struct twin_pass *p, size_t n, size_t y, size_t x, size_t o, bool depthwise,
+                           void (*with)(const struct twin_pass *p, struct product product)) {
   const struct layer *l = p->l;
   struct product product;
+  for (size_t i = 0; i < l->window.height; i++)
+    for (size_t j = 0; j < l->window.width; j++)
+      for (size_t c = depthwise ? o : 0; c < (depthwise ? o + 1 : l->in.channels); c++)
+        if (product_at(l, n, y, x, o, i, j, c, depthwise, &product))
+          with(p, product);
+}
+
+static void each_product(const struct twin_pass *p, bool depthwise,
+                         void (*with)(const struct twin_pass *p, struct product product)) {
   for (size_t n = 0; n < p->n; n++)
-    for (size_t y = 0; y < l->out.height; y++)
-      for (size_t x = 0; x < l->out.width; x++)
-        for (size_t o = 0; o < l->out.channels; o++)
-          for (size_t i = 0; i < l->window.height; i++)
-            for (size_t j = 0; j < l->window.width; j++)
-              for (size_t c = depthwise ? o : 0; c < (depthwise ? o + 1 : l->in.channels); c++)
-                if (product_at(l, n, y, x, o, i, j, c, depthwise, &product))
-                  with(p, product);
+    for (size_t y = 0; y < p->l->out.height; y++)
+      for (size_t x = 0; x < p->l->out.width; x++)
+        for (size_t o = 0; o < p->l->out.channels; o++)
+          each_of_output(p, n, y, x, o, depthwise, with);
 }
 
 static void add_forward(const struct twin_pass *p, struct product at) {

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 """Agents learn together: every round merges every peer, and repeating it repeats its bits."""
+import random
+import struct
 import unittest
 
 from agents import CLASSES, Swarm, main, options, ring, write_points
@@ -28,7 +30,42 @@ def run(swarm):
     return {site.name: site.models() for site in swarm}
 
 
+def write_images(folder, n, seed):
+    """IDX files of 8x8 images in dim noise: a bright row, a bright column, a diagonal, wherever it is."""
+    rng = random.Random(f"images {seed}")
+    pixels = bytearray(rng.randrange(80) for _ in range(n * 64))
+    for i in range(n):
+        at = rng.randrange(8)
+        for k in range(8):
+            y, x = [(at, k), (k, at), (k, (k + at) % 8)][i % 3]
+            pixels[i * 64 + y * 8 + x] = rng.randrange(180, 256)
+    (folder / "images").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, n, 8, 8) + pixels)
+    (folder / "labels").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, n) + bytes(i % 3 for i in range(n)))
+
+
+# The same bytes as images, and as series of eight steps of eight values.
+LAYERS = {
+    "8x8x1": "conv 3x3x8 pad 1, relu, pool 2, residual { conv 3x3x8 pad 1, relu, depthwise 3x3 pad 1 }, relu, "
+             "avgpool 2, conv 2x2x8, relu, globalpool, dense classes",
+    "8x8": "conv1d 3x16 pad 1, relu, residual { conv1d 3x16 pad 1 }, relu, pool 2, dense classes",
+}
+
+
 class Learn(unittest.TestCase):
+    def test_images_and_series_are_learnt(self):
+        for shape, model in LAYERS.items():
+            job = {"features": None, "label": None, "input": shape, "range": "0..255", "model": model, "count": 3,
+                   "scale": {"mean": 60, "sd": 70}}
+            site = {"data": {"train": "images", "train_labels": "labels", "global_test": None}}
+            with self.subTest(shape=shape), Swarm("ab", [("a", "b")], job=job, site=site) as swarm:
+                for each in swarm:
+                    write_images(each.folder, 600, each.name)
+                run(swarm)
+                for each in swarm:
+                    rows = each.committed()
+                    self.assertEqual([row["merged"] for row in rows], [1, 1, 1])
+                    self.assertLess(rows[-1]["train_loss"], 0.8 * rows[0]["train_loss"])
+
     def test_every_round_merges_every_peer(self):
         with learning_swarm() as swarm:
             run(swarm)

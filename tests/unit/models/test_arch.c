@@ -76,7 +76,7 @@ START_TEST(windows_have_extents) {
     ck_assert_msg(out.height == expected[i].height && out.width == expected[i].width &&
                       out.channels == expected[i].channels,
                   "layer %zu: %ux%ux%u", i, out.height, out.width, out.channels);
-    ck_assert_uint_eq(a->layers[i].n_out, out.height * out.width * out.channels);
+    ck_assert_uint_eq(a->layers[i].n_out, (size_t)out.height * out.width * out.channels);
   }
   ck_assert_uint_eq(a->n_parameters, 8 * 5 * 3 * 3 + 8 + 8 * 9 + 8 + 10 * 8 + 10);
   ck_assert_double_eq(layer_flops(&a->layers[0]), 2.0 * 5 * 3 * 3 * 14 * 15 * 8);
