@@ -76,18 +76,29 @@ static enum err write_durably(int fd, const char *text) {
   return e != ERR_OK || fsync(fd) == 0 ? e : err_from_errno(errno);
 }
 
-enum err file_create(const char *path, unsigned mode, const char *text) {
+/* Writes a temporary file beside the path and gives it that name by `name`. */
+static enum err put_file(const char *path, unsigned mode, const char *text,
+                         int (*name)(const char *temporary, const char *path)) {
   char temporary[MAX_PATH_BYTES];
   if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temporary)
     return ERR_LIMIT;
+  unlink(temporary); /* of a killed process that had our number: in a container that is always the same */
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
   if (fd < 0)
     return err_from_errno(errno);
   enum err e = fchmod(fd, (mode_t)mode) == 0 ? write_durably(fd, text) : err_from_errno(errno);
   if (close(fd) != 0 && !e)
     e = err_from_errno(errno);
-  if (!e && link(temporary, path) != 0)
+  if (!e && name(temporary, path) != 0)
     e = err_from_errno(errno);
   unlink(temporary);
   return e ? e : folder_sync(path);
+}
+
+enum err file_create(const char *path, unsigned mode, const char *text) {
+  return put_file(path, mode, text, link);
+}
+
+enum err file_replace(const char *path, unsigned mode, const char *text) {
+  return put_file(path, mode, text, rename);
 }

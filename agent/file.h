@@ -21,4 +21,7 @@ MUST_USE enum err file_read(const char *path, size_t max_bytes, char **out_bytes
  * overwrites; else an error of the file system. */
 MUST_USE enum err file_create(const char *path, unsigned mode, const char *text);
 
+/* The same in place of what stands there: renamed to it, so that a reader finds the old file or the new one, whole. */
+MUST_USE enum err file_replace(const char *path, unsigned mode, const char *text);
+
 #endif

@@ -1,6 +1,7 @@
 #include "agent/host.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,12 +242,7 @@ uint32_t host_threads(const struct host *h) {
   return whole < 1 ? 1 : whole > MAX_HOST_THREADS ? MAX_HOST_THREADS : (uint32_t)whole;
 }
 
-bool host_is_same_machine(const struct host *a, const struct host *b) {
-  return strcmp(a->cpu, b->cpu) == 0 && strcmp(a->features, b->features) == 0 && strcmp(a->caches, b->caches) == 0 &&
-         strcmp(a->blas, b->blas) == 0;
-}
-
-void host_fingerprint(const struct host *h, char out_text[FINGERPRINT_BYTES]) {
-  snprintf(out_text, FINGERPRINT_BYTES, "%s; %s; %s; OpenBLAS %s; %.2f of %u processors", h->cpu, h->features,
-           h->caches, h->blas, host_processors(h), h->n_processors);
+void host_machine(const struct host *h, char out_text[FINGERPRINT_BYTES]) {
+  snprintf(out_text, FINGERPRINT_BYTES, "%s; %s; %s; OpenBLAS %s; %u processors", h->cpu, h->features, h->caches,
+           h->blas, h->n_processors);
 }

@@ -6,7 +6,6 @@
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { HOST_TEXT_BYTES = 96, MAX_HOST_THREADS = 64, FINGERPRINT_BYTES = 512 };
@@ -28,10 +27,8 @@ double host_processors(const struct host *h);
 /* Threads that may work at once: whole processors of the above, 1 … MAX_HOST_THREADS. */
 uint32_t host_threads(const struct host *h);
 
-/* All of it in a line: measurements of a host with another one do not count. */
-void host_fingerprint(const struct host *h, char out_text[FINGERPRINT_BYTES]);
-
-/* The same but for quota and processors: what was learnt of it is worth keeping when those change. */
-bool host_is_same_machine(const struct host *a, const struct host *b);
+/* The machine in a line: its processor, and how it is used. With the processors' worth of time it is the fingerprint by
+ * which measurements are kept. */
+void host_machine(const struct host *h, char out_text[FINGERPRINT_BYTES]);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 
 /* Curvature and what is particular to a variant are believed in later than the rest. */
-static const double ridge_mean = 1e-4, ridge_slope = 3e-3, ridge_curve = 0.1, ridge_variant = 0.05;
+static const double ridge_mean = 1e-4, ridge_slope = 0.01, ridge_curve = 0.2, ridge_variant = 0.1;
 
 /* σ: how far a measurement is from what the terms can say. */
 static const double noise = 0.1;
@@ -95,14 +95,13 @@ static const double *member(const struct cost_model *m, size_t b) {
 double cost_predict(const struct cost_model *m, const struct cost_point *at, double *out_spread) {
   struct terms t = terms_of(m, at);
   double of[COST_MEMBERS], mean = 0, square = 0;
-  for (size_t b = 0; b < COST_MEMBERS; b++)
-    mean += of[b] = value_of(member(m, b), &t);
-  mean /= COST_MEMBERS;
-  for (size_t b = 0; b < COST_MEMBERS; b++)
-    square += (of[b] - mean) * (of[b] - mean);
+  for (size_t b = 1; b < COST_MEMBERS; b++)
+    mean += (of[b] = value_of(member(m, b), &t)) / (COST_MEMBERS - 1);
+  for (size_t b = 1; b < COST_MEMBERS; b++)
+    square += (of[b] - mean) * (of[b] - mean) / (COST_MEMBERS - 1);
   if (out_spread)
-    *out_spread = sqrt(square / COST_MEMBERS);
-  return at->log_flops + mean;
+    *out_spread = sqrt(square);
+  return at->log_work + value_of(member(m, 0), &t);
 }
 
 /* ---- the normal equations A·w = r, A [n][n] of which only the lower half is used */
@@ -150,24 +149,25 @@ static bool solve(struct equations *e) {
   return true;
 }
 
-/* How often sample i stands in the bootstrap of member b: Poisson of mean 1, cut at 4 (Oza & Russell 2001). */
+/* How often sample i stands in the bootstrap of member b: Poisson of mean 1, cut at 4 (Oza & Russell 2001). The first
+ * member has every sample once. */
 static double bootstrap(uint64_t seed, size_t b, size_t i) {
   static const double below[] = {0.36788, 0.73576, 0.91970, 0.98101};
   double u = (double)(rng_mix(rng_mix(seed + b) + i) >> 11) * 0x1p-53;
   size_t count = 0;
   while (count < sizeof below / sizeof *below && u >= below[count])
     count++;
-  return (double)count;
+  return b == 0 ? 1 : (double)count;
 }
 
-/* What a member believes of a term that nothing was measured of: about normal with variance σ²/ridge (a sum of four uniform
- * numbers), and the opposite of what its twin believes, so that the mean believes nothing. */
+/* What a member believes of a term that nothing was measured of (Osband et al. 2018): about normal with variance σ²/ridge,
+ * a sum of four uniform numbers; the first member believes nothing. */
 static double prior(uint64_t seed, size_t b, size_t term) {
-  uint64_t h = rng_mix(rng_mix(seed ^ (b % (COST_MEMBERS / 2))) + term + 1);
+  uint64_t h = rng_mix(rng_mix(seed ^ b) + term + 1);
   double sum = -2;
   for (size_t i = 0; i < 4; i++)
     sum += (double)(h >> 16 * i & 0xffff) / 0x1p16;
-  return (b < COST_MEMBERS / 2 ? noise : -noise) * sqrt(3) * sum / sqrt(ridge_of(term));
+  return b == 0 ? 0 : noise * sqrt(3) * sum / sqrt(ridge_of(term));
 }
 
 static void set_up(struct equations *e, const struct cost_model *m, const struct cost_lesson *lesson, size_t b) {
@@ -180,7 +180,7 @@ static void set_up(struct equations *e, const struct cost_model *m, const struct
   for (size_t i = 0; i < lesson->n_samples; i++) {
     const struct cost_sample *s = &lesson->samples[i];
     struct terms t = terms_of(m, &s->at);
-    add(e, &t, (1 - keep) * bootstrap(lesson->seed, b, i), s->log_seconds - s->at.log_flops);
+    add(e, &t, (1 - keep) * bootstrap(lesson->seed, b, i), s->log_seconds - s->at.log_work);
   }
   for (size_t i = 0; keep > 0 && i < lesson->n_pool; i++) {
     struct terms t = terms_of(m, &lesson->pool[i]);

@@ -1,14 +1,14 @@
 /* The cost model: how long a piece of work takes, learnt from few measurements.
  *
- * A point is what is known of the work beforehand: the logarithm of its floating-point operations, `values` (logarithms of
- * sizes, lanes, threads, block, the share of the processor) and the variant that does it. The model is an ensemble of
- * ridge regressions on
+ * A point is what is known of the work beforehand: the logarithm of the floating-point operations that must be done one after
+ * the other, `values` (logarithms of sizes, lanes, threads, block, the share of the processor; which machine) and the
+ * variant that does it. The model is an ensemble of ridge regressions on
  *
- *   y = log(seconds) − log(flops)        φ = 1, x_i, x_i·x_j (i ≤ j), [v], [v]·x_i
+ *   y = log(seconds) − log(work)        φ = 1, x_i, x_i·x_j (i ≤ j), [v], [v]·x_i
  *
- * each fitted to a bootstrap of the measurements, so that the spread of the members says how sure they are. When the host
- * changes, the new model is fitted to few new measurements and to what the old one says of a pool of points, which needs no
- * old measurement:
+ * the first fitted to all measurements, and it predicts; the others each to a bootstrap of them and to random beliefs of
+ * what was not measured, so that their spread says how sure it is. When the host changes, the new model is fitted to few new
+ * measurements and to what the old one says of a pool of points, which needs no old measurement:
  *
  *   minimise  (1 − λ) Σ_new (f(x) − y)²  +  λ Σ_pool (f(x) − f_old(x))²  +  ridge
  *
@@ -22,11 +22,11 @@
 
 #include "base/err.h"
 
-enum { COST_VALUES = 8, COST_MEMBERS = 8, MAX_COST_VARIANTS = 64 };
+enum { COST_VALUES = 9, COST_MEMBERS = 8, MAX_COST_VARIANTS = 64 };
 
 struct cost_point {
-  double log_flops;
-  double values[COST_VALUES]; /* natural logarithms; 0 where there is nothing to say */
+  double log_work;
+  double values[COST_VALUES]; /* of about the size of natural logarithms; 0 where there is nothing to say */
   uint32_t variant;
 };
 
@@ -37,7 +37,7 @@ struct cost_sample {
 
 struct cost_model;
 
-/* A model that knows nothing: every prediction is log_flops, without spread. n_variants ≤ MAX_COST_VARIANTS. ERR_NO_MEMORY. */
+/* A model that knows nothing: every prediction is log_work, without spread. n_variants ≤ MAX_COST_VARIANTS. ERR_NO_MEMORY. */
 MUST_USE enum err cost_new(uint32_t n_variants, struct cost_model **out_model);
 void cost_free(struct cost_model *m);
 
@@ -56,7 +56,7 @@ struct cost_lesson {
  * m is unchanged after an error. */
 MUST_USE enum err cost_fit(struct cost_model *m, const struct cost_lesson *lesson);
 
-/* log(seconds): the mean of the members; out_spread: their standard deviation, or NULL. */
+/* log(seconds), and the standard deviation of the members other than the first, or NULL. */
 double cost_predict(const struct cost_model *m, const struct cost_point *at, double *out_spread);
 
 /* What it knows, as COST_MEMBERS rows of cost_terms values, to be stored and taken back. ERR_NON_FINITE. */

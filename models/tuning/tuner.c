@@ -36,18 +36,13 @@ struct tuner {
 };
 
 struct tuner_config tuner_defaults(void) {
-  return (struct tuner_config){.share = 0.1,
-                               .explored = 0.7,
-                               .weights = {1, 1, 1},
-                               .keep = 0.5,
-                               .seed = 1,
-                               .processors = 1,
-                               .old_processors = 1};
+  return (struct tuner_config){
+      .share = 0.1, .explored = 0.7, .weights = {1, 1, 1}, .keep = 0.5, .seed = 1, .host = {1, 0}, .old_host = {1, 0}};
 }
 
-void tuner_learn_again(struct tuner_config *config, const struct cost_model *old, double old_processors) {
+void tuner_learn_again(struct tuner_config *config, const struct cost_model *old, struct tuner_host old_host) {
   config->old = old;
-  config->old_processors = old_processors;
+  config->old_host = old_host;
   config->n_measurements = AGAIN;
   config->explored = 0.25;
 }
@@ -70,21 +65,25 @@ static struct tuner_cell cell_of(const struct tuner *t, size_t at) {
   return c;
 }
 
-static struct cost_point point_of(const struct tuner_config *config, const struct tuner_cell *c, double processors) {
+/* Work as if lanes cost nothing and threads were worth what they promise: the model learns what is missing to that. */
+static struct cost_point point_of(const struct tuner_config *config, const struct tuner_cell *c,
+                                  struct tuner_host host) {
   const struct tuner_operation *o = &config->operations[c->operation];
   const struct tuner_split *s = &config->splits[c->split];
   double of_lane = ceil((double)config->batch / s->lanes);
   double at_once = s->block == 0 ? of_lane : fmin(s->block, of_lane);
-  return (struct cost_point){.log_flops = log(PASSES * 2 * o->pixels * o->depth * o->channels * config->batch),
+  double in_a_row = ceil((double)s->lanes / s->threads) * of_lane * fmax(1, s->threads / host.processors);
+  return (struct cost_point){.log_work = log(PASSES * 2 * o->pixels * o->depth * o->channels * in_a_row),
                              .values = {log(o->pixels), log(o->depth), log(o->channels), log(config->batch),
-                                        log(s->lanes), log(s->threads), log(at_once), log(processors)},
+                                        log(s->lanes), log(s->threads), log(at_once), log(host.processors),
+                                        host.machine},
                              .variant = o->variants[c->variant]};
 }
 
 static bool is_sound(const struct tuner_config *c) {
   bool sound = c->n_operations >= 1 && c->n_operations <= MAX_TUNER_OPERATIONS && c->n_splits >= 1 &&
                c->n_splits <= MAX_TUNER_SPLITS && c->batch >= 1 && c->n_variants >= 1 &&
-               c->n_variants <= MAX_COST_VARIANTS && c->processors > 0;
+               c->n_variants <= MAX_COST_VARIANTS && c->host.processors > 0;
   for (size_t i = 0; sound && i < c->n_operations; i++) {
     const struct tuner_operation *o = &c->operations[i];
     sound = o->n_variants >= 1 && o->n_variants <= MAX_TUNER_VARIANTS && o->pixels > 0 && o->depth > 0 &&
@@ -116,8 +115,8 @@ static enum err allocate(struct tuner *t) {
 static void describe(struct tuner *t) {
   for (size_t i = 0; i < t->n; i++) {
     struct tuner_cell c = cell_of(t, i);
-    t->points[i] = point_of(&t->config, &c, t->config.processors);
-    t->pool[i] = point_of(&t->config, &c, t->config.old_processors);
+    t->points[i] = point_of(&t->config, &c, t->config.host);
+    t->pool[i] = point_of(&t->config, &c, t->config.old_host);
   }
 }
 

@@ -17,7 +17,7 @@
 
 #include "models/tuning/sampler.h"
 
-enum { MAX_TUNER_OPERATIONS = 32, MAX_TUNER_VARIANTS = 8, MAX_TUNER_SPLITS = 256 };
+enum { MAX_TUNER_OPERATIONS = 32, MAX_TUNER_VARIANTS = 16, MAX_TUNER_SPLITS = 256 };
 
 /* What is done once a batch: 2 · pixels · depth · channels floating-point operations forwards, for each sample. */
 struct tuner_operation {
@@ -33,20 +33,25 @@ struct tuner_split {
   uint32_t lanes, threads, block; /* as in struct selection */
 };
 
+struct tuner_host {
+  double processors; /* worth of time that it gives: 0.4 … */
+  double machine; /* a number for it, 0 for the first; of two machines nothing is known to be alike but by measuring */
+};
+
 struct tuner_config {
   const struct tuner_operation *operations; /* borrowed, as splits and old are */
   size_t n_operations;
   const struct tuner_split *splits;
   size_t n_splits;
   uint32_t batch;
-  double processors;     /* of the quota, 0.4 … ; the host's number of them where there is none */
+  struct tuner_host host;
   uint32_t n_variants;   /* of the cost model */
   double share;          /* of the grid that may be measured, 0.1 */
   double explored;       /* of those measurements, so many are the sampler's */
   size_t n_measurements; /* at most; 0: as `share` says */
   struct sampler_weights weights;
   const struct cost_model *old; /* NULL: nothing is known */
-  double old_processors;        /* of the host that it knew */
+  struct tuner_host old_host;   /* that it knew */
   double keep;                  /* λ */
   uint64_t seed;
 };
@@ -55,7 +60,7 @@ struct tuner_config {
 struct tuner_config tuner_defaults(void);
 
 /* The host has changed: few measurements, most of which are spent on what the old model thinks best. */
-void tuner_learn_again(struct tuner_config *config, const struct cost_model *old, double old_processors);
+void tuner_learn_again(struct tuner_config *config, const struct cost_model *old, struct tuner_host old_host);
 
 struct tuner;
 

@@ -6,15 +6,15 @@
 #include "base/rng.h"
 #include "tests/unit/suite.h"
 
-enum { N_VARIANTS = 3, N = 400 };
+enum { N_VARIANTS = 3, N = 400, PROCESSORS = 7 /* which of the values */ };
 
 static struct rng rng;
 
 static struct cost_point random_point(double processors) {
-  struct cost_point p = {.log_flops = 10 + 5 * rng_unit(&rng), .variant = (uint32_t)rng_below(&rng, N_VARIANTS)};
-  for (size_t i = 0; i + 1 < COST_VALUES; i++)
+  struct cost_point p = {.log_work = 10 + 5 * rng_unit(&rng), .variant = (uint32_t)rng_below(&rng, N_VARIANTS)};
+  for (size_t i = 0; i < PROCESSORS; i++)
     p.values[i] = 6 * rng_unit(&rng);
-  p.values[COST_VALUES - 1] = log(processors);
+  p.values[PROCESSORS] = log(processors);
   return p;
 }
 
@@ -22,8 +22,8 @@ static struct cost_point random_point(double processors) {
 static double truth(const struct cost_point *p) {
   static const double own[N_VARIANTS] = {0, -1.5, -2};
   const double *x = p->values;
-  return p->log_flops - 20 + own[p->variant] + 0.3 * x[0] - 0.2 * x[1] + 0.03 * x[0] * x[2] - 0.02 * x[3] * x[3] -
-         0.1 * p->variant * x[1] - 0.8 * x[COST_VALUES - 1];
+  return p->log_work - 20 + own[p->variant] + 0.3 * x[0] - 0.2 * x[1] + 0.03 * x[0] * x[2] - 0.02 * x[3] * x[3] -
+         0.1 * p->variant * x[1] - 0.8 * x[PROCESSORS];
 }
 
 static void sample(struct cost_sample *out, size_t n, double processors) {

@@ -71,7 +71,7 @@ static struct tuner_config config_of(double processors, uint64_t seed) {
   c.n_splits = n_splits;
   c.batch = BATCH;
   c.n_variants = N_KERNELS;
-  c.processors = processors;
+  c.host.processors = processors;
   c.seed = seed;
   return c;
 }
@@ -87,12 +87,12 @@ static double regret(const struct tuner_config *c, struct cost_model **model, si
     ck_assert_int_eq(tuner_next(t, &cell, &has), ERR_OK);
     if (!has)
       break;
-    tuner_put(t, &cell, truth(cell.operation, &splits[cell.split], cell.variant, c->processors, c->seed));
+    tuner_put(t, &cell, truth(cell.operation, &splits[cell.split], cell.variant, c->host.processors, c->seed));
   }
   ck_assert_int_eq(tuner_choose(t, &choice), ERR_OK);
   double seconds = 0;
   for (size_t o = 0; o < N_OPERATIONS; o++)
-    seconds += truth(o, &splits[choice.split], choice.variants[o], c->processors, c->seed);
+    seconds += truth(o, &splits[choice.split], choice.variants[o], c->host.processors, c->seed);
   *out_cells = tuner_cells(t);
   *out_measured = tuner_measured(t);
   if (model) {
@@ -103,7 +103,7 @@ static double regret(const struct tuner_config *c, struct cost_model **model, si
     *model = learnt;
   }
   tuner_free(t);
-  return seconds / best_of(c->processors, c->seed) - 1;
+  return seconds / best_of(c->host.processors, c->seed) - 1;
 }
 
 START_TEST(a_tenth_of_the_grid_is_enough) {
@@ -134,13 +134,13 @@ static double return_regret(double keep, uint64_t seed) {
   struct tuner_config c = config_of(2, seed);
   regret(&c, &model, &cells, &measured);
   c = config_of(0.4, seed);
-  tuner_learn_again(&c, model, 2);
+  tuner_learn_again(&c, model, (struct tuner_host){2, 0});
   c.keep = keep;
   struct cost_model *slow = NULL;
   regret(&c, &slow, &cells, &measured);
   ck_assert_uint_le(measured, 8);
   c = config_of(2, seed);
-  tuner_learn_again(&c, slow, 0.4);
+  tuner_learn_again(&c, slow, (struct tuner_host){0.4, 0});
   c.keep = keep;
   double r = regret(&c, NULL, &cells, &measured);
   cost_free(model);

@@ -1,0 +1,173 @@
+/* starling tune: measures how this host trains a job's model fastest, shows it, and keeps it for the next start. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/table.h"
+#include "agent/cli/verbs.h"
+#include "agent/run/team.h"
+#include "agent/tuning.h"
+#include "models/schema.h"
+
+enum { LONGEST_S = 60 };
+
+/* ---- what is told meanwhile --------------------------------------------------------------------------------------- */
+
+struct progress {
+  size_t n;
+  bool shows;
+};
+
+static void show(void *context, const struct plan *p, const struct tuner_cell *cell, double seconds) {
+  struct progress *progress = context;
+  const struct tuner_split *s = &p->splits[cell->split];
+  progress->n++;
+  if (progress->shows)
+    fprintf(stderr, "\r\033[K%zu: %s, %s, %u lanes, %u threads, block %u: %.1f us", progress->n,
+            p->keys[cell->operation], plan_kernel(p, cell->operation, cell->variant), s->lanes, s->threads, s->block,
+            seconds * 1e6);
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------------------- */
+
+/* A cell is worth a row when it was measured, or stands beside the choice. */
+static json_t *cell_rows(const struct plan *p, const struct tuner *tuner, const struct tuner_choice *choice,
+                         const struct selection *taken) {
+  json_t *rows = json_array();
+  for (size_t o = 0; o < p->n_operations; o++)
+    for (size_t split = 0; split < p->n_splits; split++)
+      for (uint32_t v = 0; v < p->operations[o].n_variants; v++) {
+        const struct tuner_split *s = &p->splits[split];
+        const char *kernel = plan_kernel(p, o, v), *own = selection_find(taken, p->keys[o]);
+        bool measured, is_split = s->lanes == taken->lanes && s->threads == taken->threads && s->block == taken->block;
+        double seconds = tuner_believes(tuner, &(struct tuner_cell){o, split, v}, &measured);
+        if (!measured && !is_split && split != choice->split)
+          continue;
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:b, s:b}", "operation", p->keys[o], "kernel",
+                                        kernel, "lanes", (json_int_t)s->lanes, "threads", (json_int_t)s->threads,
+                                        "block", (json_int_t)s->block, "microseconds", seconds * 1e6, "measured",
+                                        measured, "chosen", is_split && own && strcmp(own, kernel) == 0));
+      }
+  return rows;
+}
+
+static json_t *tuned_json(const char *job, const struct plan *p, const struct host *h, const struct tuning *t,
+                          const struct tuning_outcome *outcome, const struct tuner *tuner) {
+  const struct selection *s = &t->hosts[0].selection;
+  return json_pack("{s:s, s:{s:s, s:s, s:s, s:s, s:f, s:I}, s:I, s:I, s:f, s:b, s:I, s:I, s:I, s:f, s:f, s:o}", "job",
+                   job, "host", "cpu", h->cpu, "features", h->features, "caches", h->caches, "blas", h->blas,
+                   "processors", host_processors(h), "threads", (json_int_t)host_threads(h), "cells",
+                   (json_int_t)outcome->n_cells, "measured", (json_int_t)outcome->n_measured, "seconds",
+                   outcome->seconds, "again", outcome->is_again, "lanes", (json_int_t)s->lanes, "threads",
+                   (json_int_t)s->threads, "block", (json_int_t)s->block, "step_microseconds", outcome->step * 1e6,
+                   "default_step_microseconds", outcome->step_before * 1e6, "rows",
+                   cell_rows(p, tuner, &outcome->choice, s));
+}
+
+static double number_at(const json_t *data, const char *path) {
+  return json_number_value(json_at(data, path));
+}
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {
+      {"OPERATION", "operation", FORM_TEXT}, {"KERNEL", "kernel", FORM_TEXT},
+      {"LANES", "lanes", FORM_COUNT},        {"THREADS", "threads", FORM_COUNT},
+      {"BLOCK", "block", FORM_COUNT},        {"MICROSECONDS", "microseconds", FORM_LOSS},
+      {"MEASURED", "measured", FORM_TEXT},   {"CHOSEN", "chosen", FORM_TEXT}};
+  bool is_tsv = call->format == FORMAT_TSV;
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "rows"), is_tsv, out);
+  if (is_tsv)
+    return;
+  fprintf(out, "\n%s: %.0f of %.0f cells measured in %.2f s on %s, %.4g processors\n",
+          json_string_value(json_at(data, "job")), number_at(data, "measured"), number_at(data, "cells"),
+          number_at(data, "seconds"), json_string_value(json_at(data, "host.cpu")), number_at(data, "host.processors"));
+  fprintf(out, "a step of training takes %.1f us with %.0f lanes, %.0f threads, block %.0f; %.1f us by default\n",
+          number_at(data, "step_microseconds"), number_at(data, "lanes"), number_at(data, "threads"),
+          number_at(data, "block"), number_at(data, "default_step_microseconds"));
+}
+
+/* ---- the verb ----------------------------------------------------------------------------------------------------- */
+
+struct tune {
+  const struct config *config;
+  const struct site_job_config *job;
+  struct schema *schema;
+  struct host host;
+  struct team *team;
+  struct plan plan;
+  struct tuning tuning;
+  struct tuning_outcome outcome;
+  struct tuner *tuner;
+  char path[MAX_PATH_BYTES], why[MAX_CONFIG_WHY_BYTES];
+};
+
+static enum err because(struct tune *t, enum err e, const char *what) {
+  if (e && !t->why[0])
+    snprintf(t->why, sizeof t->why, "%s: %s", what, err_sentence(e));
+  return e;
+}
+
+static enum err prepare(struct tune *t) {
+  const struct job_config *job = &t->job->job;
+  const struct cpu cpu = cpu_detect();
+  char reason[MAX_REASON_BYTES];
+  enum err e = schema_from_arch(job->arch, job->contract, &t->schema, reason);
+  if (e) {
+    snprintf(t->why, sizeof t->why, "%s: model: %s", t->job->job_path, reason);
+    return e;
+  }
+  t->host = host_look("");
+  e = plan_make(schema_arch(t->schema), job->train.batch, &cpu, host_threads(&t->host), &t->plan);
+  if (!e)
+    e = tuning_path(t->config->state_dir, job->name, job->version, t->path);
+  return because(t, e, "the model");
+}
+
+/* What stands in the file about this host is measured anew; what was learnt of others counts. */
+static enum err measure(struct tune *t) {
+  struct progress progress = {.shows = isatty(STDERR_FILENO)};
+  const struct tuning_observer observer = {show, &progress};
+  enum err e = tuning_file_read(t->path, &t->plan, &t->tuning);
+  if (!e && tuning_find(&t->tuning, &t->host))
+    tuning_done(&t->tuning);
+  t->team = team_start(host_threads(&t->host));
+  const struct tuning_order order = {
+      .plan = &t->plan, .host = &t->host, .team = t->team, .seconds = LONGEST_S, .observer = &observer};
+  e = tuning_measure(&t->tuning, &order, &t->outcome, &t->tuner);
+  if (progress.shows)
+    fprintf(stderr, "\r\033[K");
+  return because(t, e, "measuring");
+}
+
+static int show_and_keep(struct call *call, struct tune *t) {
+  enum err e = tuning_file_write(t->path, &t->plan, &t->tuning);
+  if (e)
+    answer_warn(call, "%s: %s; the next start measures again", t->path, err_sentence(e));
+  return answer(call, tuned_json(t->job->job.name, &t->plan, &t->host, &t->tuning, &t->outcome, t->tuner), view);
+}
+
+int verb_tune(struct call *call) {
+  struct config *config;
+  const struct site_job_config *job;
+  if (!call_load_job(call, &config, &job))
+    return EXIT_USAGE;
+  struct tune *t = calloc(1, sizeof *t);
+  enum err e = t ? ERR_OK : ERR_NO_MEMORY;
+  int code = exit_code_of(e);
+  if (t) {
+    *t = (struct tune){.config = config, .job = job};
+    if ((e = prepare(t)) == ERR_OK)
+      e = measure(t);
+    code = e ? answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", t->why) : show_and_keep(call, t);
+    tuner_free(t->tuner);
+    tuning_done(&t->tuning);
+    team_stop(t->team);
+    schema_free(t->schema);
+    free(t);
+  }
+  config_free(config);
+  return code;
+}
