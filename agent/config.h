@@ -28,6 +28,7 @@ enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
 enum shadow_mode { SHADOW_AUTO, SHADOW_ON, SHADOW_OFF };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 enum metered { UNMETERED, METERED };
+enum kernels_mode { KERNELS_MEASURED, KERNELS_BUILT_IN };
 enum log_format { LOG_TEXT, LOG_JSON };
 
 /* The job file: equal everywhere. */
@@ -96,6 +97,7 @@ struct config {
   uint32_t store_max_mib;        /* 0: no cap */
   uint32_t payload_max_mib;
   uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
+  enum kernels_mode kernels;
   enum metered metered;
   enum log_level log_level;
   enum log_format log_format;

@@ -30,6 +30,7 @@ void option_name(const struct option *o, char out_name[MAX_OPTION_NAME_BYTES]) {
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
 
 static const char *const log_level_words[] = {"error", "warning", "info", "debug", NULL};
+static const char *const kernels_words[] = {"measured", "built-in", NULL};
 static const char *const metered_words[] = {"false", "true", NULL}; /* enum metered */
 static const char *const log_format_words[] = {"text", "json", NULL};
 static const char *const merge_rule_words[] = {"mean", NULL};
@@ -102,6 +103,10 @@ const struct option option_table[] = {
      "memory for updates being received, of all peers together"},
     {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,
      "peers at most: each costs a copy of the model in memory"},
+    {"kernels", SITE(kernels), &type_word, "measured", ONE_OF(kernels_words), LOCAL,
+     "how training computes: as was measured on this host (a second at the first start), or by the built-in choice, "
+     "which "
+     "depends on the processor alone"},
     {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(metered_words), LOCAL,
      "true where bytes are paid for: 25 s instead of 1 s between two signs of life, and so 100 s until silence is "
      "noticed"},

@@ -86,13 +86,14 @@ static enum err duel(const struct tuning_order *order, const struct selection *c
 
 static enum err take_fastest(const struct tuning_order *order, const struct tuner_choice *choice,
                              struct tuned_host *out_host, struct tuning_outcome *outcome) {
-  struct selection none = {.lanes = 1, .threads = 1}, alone, chosen;
+  struct selection by_default, alone, chosen;
   double seconds[N_RIVALS];
+  plan_defaults(order->plan, &by_default);
   plan_selection(order->plan, choice, &chosen);
   alone = chosen;
   alone.lanes = alone.threads = 1;
   alone.block = 0;
-  const struct selection *const rivals[N_RIVALS] = {&none, &alone, &chosen};
+  const struct selection *const rivals[N_RIVALS] = {&by_default, &alone, &chosen};
   enum err e = duel(order, rivals, seconds);
   if (e)
     return e;

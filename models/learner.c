@@ -131,6 +131,7 @@ static enum err open_net(struct learner *l) {
   enum err e = plan_net(l->arch, l->config.train.batch, l->config.selection, &config, &n_floats);
   if (e)
     return e;
+  config.team = l->config.team;
   l->max_batch = config.max_batch;
   return net_open(l->arch, &config, &l->net);
 }
@@ -143,6 +144,32 @@ static enum err allocate_batch(struct learner *l) {
   if (!l->index || !l->labels || !l->targets || !l->d_z)
     return ERR_NO_MEMORY;
   return ERR_OK;
+}
+
+/* What is as long as the net's layout or its batches: all that depends on how it computes. */
+static enum err allocate_for_net(struct learner *l) {
+  enum err e = open_net(l);
+  if (!e)
+    e = allocate_model(l);
+  return e ? e : allocate_batch(l);
+}
+
+static void free_for_net(struct learner *l) {
+  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->targets, &l->d_z};
+  net_free(l->net);
+  l->net = NULL;
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+    free(*arrays[i]);
+    *arrays[i] = NULL;
+  }
+  for (size_t i = 0; i < MAX_OPTIMISER_STATES; i++) {
+    free(l->states[i]);
+    l->states[i] = NULL;
+  }
+  free(l->index);
+  free(l->labels);
+  l->index = NULL;
+  l->labels = NULL;
 }
 
 enum err learner_open(const struct learner_config *config, struct learner **out_learner) {
@@ -160,13 +187,9 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   l->n = schema_parameters(config->schema);
   e = statistics_open(config->schema, &l->statistics);
   if (!e)
-    e = open_net(l);
-  if (!e)
-    e = allocate_model(l);
+    e = allocate_for_net(l);
   if (!e)
     e = allocate_copies(l);
-  if (!e)
-    e = allocate_batch(l);
   if (e) {
     learner_free(l);
     return e;
@@ -183,19 +206,44 @@ void learner_free(struct learner *l) {
     return;
   for (size_t i = 0; l->copies && i < l->config.n_copies; i++)
     free(l->copies[i]);
-  net_free(l->net);
+  free_for_net(l);
   statistics_done(&l->statistics);
-  float *arrays[] = {l->x, l->gradient, l->copy, l->spare, l->targets, l->d_z, l->weights};
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-    free(arrays[i]);
-  for (size_t i = 0; i < MAX_OPTIMISER_STATES; i++)
-    free(l->states[i]);
+  free(l->weights);
   free(l->copies);
   free(l->terms);
   free(l->order);
-  free(l->index);
-  free(l->labels);
   free(l);
+}
+
+enum err learner_select(struct learner *l, const struct selection *selection, struct team *team) {
+  struct learner new = {.config = l->config, .arch = l->arch, .n = l->n}, old = *l;
+  new.config.selection = selection;
+  new.config.team = team;
+  enum err e = allocate_for_net(&new);
+  if (e) {
+    free_for_net(&new);
+    return e;
+  }
+  size_t n_bytes = l->n * sizeof *l->x;
+  memcpy(new.x, l->x, n_bytes);
+  memcpy(new.copy, l->copy, n_bytes);
+  memcpy(new.spare, l->spare, n_bytes);
+  for (size_t i = 0; i < n_states(l); i++)
+    memcpy(new.states[i], l->states[i], n_bytes);
+  l->config = new.config;
+  l->net = new.net;
+  l->x = new.x;
+  l->copy = new.copy;
+  l->spare = new.spare;
+  l->gradient = new.gradient;
+  memcpy(l->states, new.states, sizeof l->states);
+  l->max_batch = new.max_batch;
+  l->index = new.index;
+  l->labels = new.labels;
+  l->targets = new.targets;
+  l->d_z = new.d_z;
+  free_for_net(&old);
+  return ERR_OK;
 }
 
 /* ---- data */

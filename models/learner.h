@@ -28,6 +28,7 @@
 #include "models/data/dataset.h"
 #include "models/judging/metrics.h"
 #include "models/kernels/selection.h"
+#include "models/kernels/team.h"
 #include "models/merging/codec.h"
 #include "models/merging/statistic.h"
 #include "models/net/sgd.h"
@@ -42,10 +43,10 @@ struct learner_config {
   struct digest init;               /* seed of the first weights: equal at every agent of the job */
   uint64_t train_seed;              /* with part: seed of order and dropout */
   uint32_t part;
-  size_t n_copies; /* peers followed */
-  const struct selection
-      *selection; /* how this host computes (models/kernels/selection.h); read in learner_open only; NULL:
-                                        not measured */
+  size_t n_copies;                   /* peers followed */
+  const struct selection *selection; /* how this host computes (models/kernels/selection.h), read in learner_open only;
+                                        NULL: not measured */
+  struct team *team;                 /* its threads, borrowed for the learner's life; NULL: the caller's alone */
 };
 
 struct learner;
@@ -75,6 +76,10 @@ uint32_t learner_epoch_steps(const struct learner *l);
 
 /* Steps of every training from now on; 0: as the train_config says. */
 void learner_set_steps(struct learner *l, uint32_t steps);
+
+/* Computes in another way from now on, for the host has changed: the only other allocation. Between trainings. After an error,
+ * those of net_open, it computes as before. */
+MUST_USE enum err learner_select(struct learner *l, const struct selection *selection, struct team *team);
 
 struct train_report {
   uint32_t local_steps;

@@ -178,6 +178,7 @@ static enum err write_site(const struct demo_options *options, const struct demo
     write_peers(out, sites, self);
   }
   fprintf(out,
+          "kernels: built-in # five agents that measure at once would measure each other\n"
           "jobs:\n"
           "  - job: ../fashion.job.yaml\n"
           "    data:\n"

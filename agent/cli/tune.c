@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
@@ -143,6 +144,7 @@ static enum err measure(struct tune *t) {
 }
 
 static int show_and_keep(struct call *call, struct tune *t) {
+  mkdir(t->config->state_dir, 0700); /* before the first start; what is wrong with it, the file says */
   enum err e = tuning_file_write(t->path, &t->plan, &t->tuning);
   if (e)
     answer_warn(call, "%s: %s; the next start measures again", t->path, err_sentence(e));

@@ -198,6 +198,10 @@ enum err job_start_trainer(struct agent_job *j) {
                                   .schema = j->schema,
                                   .init = site_job_first_weights(j->config, &j->id, &j->schema_digest),
                                   .n_copies = j->agent->config->n_peers};
+  const struct config *c = j->agent->config;
+  if (c->kernels == KERNELS_MEASURED)
+    config.state_dir = c->state_dir;
+  config.n_jobs = c->n_jobs > 1 ? (uint32_t)c->n_jobs : 1;
   return trainer_start(&config, &j->trainer);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/clock.h"
+#include "agent/run/kernels.h"
 #include "agent/run/mailbox.h"
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
@@ -34,6 +35,8 @@ struct trainer {
   uint32_t half_steps;
 
   /* the trainer thread's */
+  struct kernels *kernels;
+  char kernels_path[MAX_PATH_BYTES];
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
@@ -48,11 +51,13 @@ struct trainer {
 static void unload(struct trainer *t) {
   shadow_close(&t->shadow);
   learner_free(t->learner);
+  kernels_close(t->kernels);
   splits_close(&t->data);
   dataset_close(t->global_test);
   free(t->scale_text.bytes);
   free(t->committed.bytes);
   t->learner = NULL;
+  t->kernels = NULL;
   t->global_test = NULL;
   t->scale_text = t->committed = (struct buffer){0};
 }
@@ -80,13 +85,33 @@ static struct learner_config learner_config(const struct trainer *t) {
   struct learner_config config = site_job_learner(t->config.site_job, t->config.schema);
   config.init = t->config.init;
   config.n_copies = t->config.n_copies;
+  config.selection = kernels_selection(t->kernels);
+  config.team = kernels_team(t->kernels);
   return config;
+}
+
+/* How this host computes; measured where that is not known. */
+static enum err open_kernels(struct trainer *t) {
+  const struct job_config *job = &t->config.site_job->job;
+  const struct work_hook hook = {stop_or_go_on, t};
+  struct kernels_config config = {.root = "",
+                                  .job = job->name,
+                                  .arch = schema_arch(t->config.schema),
+                                  .batch = job->train.batch,
+                                  .n_jobs = t->config.n_jobs};
+  if (t->config.state_dir != NULL &&
+      tuning_path(t->config.state_dir, job->name, job->version, t->kernels_path) == ERR_OK)
+    config.path = t->kernels_path;
+  return kernels_open(&config, &hook, &t->kernels);
 }
 
 static enum err open_learner(struct trainer *t, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
-  struct learner_config config = learner_config(t);
-  enum err e = learner_open(&config, &t->learner);
+  enum err e = open_kernels(t);
+  if (e == ERR_OK) {
+    struct learner_config config = learner_config(t);
+    e = learner_open(&config, &t->learner);
+  }
   if (e == ERR_OK) {
     t->committed = (struct buffer){malloc(learner_half_bytes(t->learner)), learner_half_bytes(t->learner)};
     e = t->committed.bytes == NULL ? ERR_NO_MEMORY : ERR_OK;
@@ -167,7 +192,8 @@ static void warn(const struct trainer *t, struct trainer_result *result) {
 /* A half-step without its commitment: the shadow was stored before that training. */
 static enum err open_shadow(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
-  const struct learner_config config = learner_config(t);
+  struct learner_config config = learner_config(t);
+  config.team = NULL; /* it outlives a change of the host */
   const struct dataset *const tests[N_TEST_SETS] = {[TEST_LOCAL] = t->data.test};
   const struct shadow_start start = {
       .mode = c->shadow,
@@ -323,6 +349,14 @@ static enum err show_progress(void *context, size_t done, size_t total) {
   return stop_or_go_on(context, done, total);
 }
 
+/* A quota that has changed since the last training: another selection may be faster now. */
+static void look_at_host(struct trainer *t) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  if (kernels_look(t->kernels, &hook) &&
+      learner_select(t->learner, kernels_selection(t->kernels), kernels_team(t->kernels)) == ERR_OK)
+    kernels_settled(t->kernels);
+}
+
 static enum err local_steps(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct work_hook hook = {show_progress, t};
   struct train_report report;
@@ -371,6 +405,7 @@ static enum err keep_half(struct trainer *t, struct trainer_result *result) {
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
+  look_at_host(t);
   learner_half_write(t->learner, t->committed.bytes);
   shadow_round(&t->shadow, clock_s());
   enum err e;

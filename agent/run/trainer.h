@@ -20,8 +20,10 @@ struct trainer;
 struct trainer_config {
   const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
   const struct schema *schema;
-  struct digest init; /* seed of the first weights */
-  size_t n_copies;    /* peers */
+  struct digest init;    /* seed of the first weights */
+  size_t n_copies;       /* peers */
+  const char *state_dir; /* where measurements of this host are kept; NULL: nothing is measured */
+  uint32_t n_jobs;       /* that share the processors, at least 1 */
 };
 
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */

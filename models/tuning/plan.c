@@ -119,6 +119,15 @@ void plan_selection(const struct plan *p, const struct tuner_choice *choice, str
     MUST(selection_put(out_selection, p->keys[i], plan_kernel(p, i, choice->variants[i])) == ERR_OK);
 }
 
+void plan_defaults(const struct plan *p, struct selection *out_selection) {
+  memset(out_selection, 0, sizeof *out_selection);
+  out_selection->lanes = out_selection->threads = 1;
+  for (size_t i = 0; i < p->n_operations; i++) {
+    const struct kernel *k = layer_kernel(&p->arch->layers[p->layers[i]], NULL, &p->cpu);
+    MUST(selection_put(out_selection, p->keys[i], k->name) == ERR_OK);
+  }
+}
+
 /* ---- work to be measured ---- */
 
 struct workload {

@@ -39,6 +39,9 @@ const char *plan_kernel(const struct plan *p, size_t operation, uint32_t variant
 /* What a choice means to net_open. */
 void plan_selection(const struct plan *p, const struct tuner_choice *choice, struct selection *out_selection);
 
+/* What net_open does without one. */
+void plan_defaults(const struct plan *p, struct selection *out_selection);
+
 /* ---- one cell as work to be measured ---- */
 
 struct workload;

@@ -367,7 +367,7 @@ class Swarm:
     def site_config(self, name):
         peers = [merged({"name": other, "key": self[other].key, "address": self[other].address},
                         self.peer_changes.get(name, {}).get(other, {})) for other in self.neighbours(name)]
-        return {"swarm": "test", "name": name, "listen": [self[name].address], "peers": peers,
+        return {"swarm": "test", "name": name, "listen": [self[name].address], "peers": peers, "kernels": "built-in",
                 "jobs": [self.site_job]}
 
     def write_site(self, name, **changes):

@@ -1161,6 +1161,37 @@ START_TEST(workspace_is_forecast) {
 }
 END_TEST
 
+/* Another way of computing: what was learnt stays to the bit, and what follows is the same up to the order of sums. */
+START_TEST(selecting_keeps_the_model) {
+  static const struct selection in_lanes = {.lanes = 4, .block = 2};
+  struct bench a, b;
+  bench_init_as(&a, CODEC_F32, "dense 16, relu, dense classes");
+  bench_init_as(&b, CODEC_F32, "dense 16, relu, dense classes");
+  train(&a, 1);
+  train(&b, 1);
+  uint8_t *before = half_of(&b);
+  ck_assert_int_eq(learner_select(b.learner, &in_lanes, NULL), ERR_OK);
+  uint8_t *after = half_of(&b);
+  ck_assert_mem_eq(before, after, learner_half_bytes(b.learner));
+  train(&a, 2);
+  train(&b, 2);
+  ck_assert_double_lt(learner_model_distance(a.learner, b.learner, 0, a.n), 1e-4);
+  ck_assert_double_gt(learner_model_distance(a.learner, b.learner, 0, a.n), 0);
+  ck_assert_int_eq(learner_half_read(b.learner, before, learner_half_bytes(b.learner)), ERR_OK);
+  ck_assert_int_eq(learner_select(b.learner, NULL, NULL), ERR_OK);
+  train(&b, 2);
+  free(before);
+  free(after);
+  before = half_of(&a);
+  after = half_of(&b);
+  ck_assert_mem_eq(before, after, learner_half_bytes(a.learner));
+  free(before);
+  free(after);
+  bench_done(&a);
+  bench_done(&b);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
@@ -1174,5 +1205,5 @@ int main(void) {
       a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
       sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
       damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
-      a_model_from_elsewhere_is_gone_on_from);
+      a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
 }

@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""How training computes is measured once a host, kept, used again, and learnt anew when the host changes."""
+import json
+import os
+import pathlib
+import re
+import unittest
+
+from agents import Swarm, main, wait_for
+
+MEASURED = {"a": {"kernels": "measured"}}
+QUICK = {"train": {"epochs": 1, "batch": 32}, "count": 2}
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def lines(site, event):
+    """The fields of the lines of an event, one dictionary each."""
+    return [dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line)) for line in site.log.splitlines() if f" {event} " in line]
+
+
+class Group:
+    """A control group whose processors' time can be set; SkipTest where this host lets nobody make one."""
+
+    def __init__(self):
+        v1 = GROUPS / "cpu"
+        self.is_v1 = (v1 / "cpu.cfs_quota_us").exists() or (v1 / "cpu.shares").exists()
+        self.folder = (v1 if self.is_v1 else GROUPS) / f"starling-test-{os.getpid()}"
+        try:
+            self.folder.mkdir()
+            self.set(1)
+        except OSError as error:
+            if self.folder.exists():
+                self.folder.rmdir()
+            raise unittest.SkipTest(f"no control group with a quota can be made: {error}") from error
+
+    def set(self, processors, period_us=20000):
+        quota = str(int(processors * period_us))
+        if self.is_v1:
+            (self.folder / "cpu.cfs_period_us").write_text(str(period_us))
+            (self.folder / "cpu.cfs_quota_us").write_text(quota)
+        else:
+            (self.folder / "cpu.max").write_text(f"{quota} {period_us}")
+
+    def put(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        def is_gone():
+            try:
+                self.folder.rmdir()
+                return True
+            except OSError:
+                return False
+        wait_for(is_gone, 10, "the control group is empty")
+
+
+class Tune(unittest.TestCase):
+    def test_measured_once_and_used_again(self):
+        with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
+            a = swarm["a"].start()
+            a.wait_finished(60)
+            self.assertEqual(a.stop(), 0)
+            first, = lines(a, "kernels-measured")
+            self.assertLessEqual(int(first["measured"]), max(4, int(first["cells"]) / 10))
+            self.assertEqual(lines(a, "kernels-reused"), [])
+            a.start()
+            a.wait_finished(60)
+            self.assertEqual(a.stop(), 0)
+            again, = lines(a, "kernels-reused")
+            self.assertEqual(len(lines(a, "kernels-measured")), 1)
+            for what in ("lanes", "threads", "block", "machine"):
+                self.assertEqual(again[what], first[what])
+
+    def test_a_damaged_file_is_told_and_made_anew(self):
+        with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
+            a = swarm["a"]
+            a.state.mkdir(mode=0o700)
+            file = a.state / "tuning-points@1.json"
+            file.write_text('{"schema": 1, "model": ')
+            a.start().wait_finished(60)
+            self.assertEqual(a.stop(), 0)
+            self.assertEqual(len(lines(a, "kernels-file-ignored")), 1)
+            self.assertEqual(len(lines(a, "kernels-measured")), 1)
+            json.loads(file.read_text())
+
+    def test_tune_shows_and_keeps(self):
+        with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
+            a = swarm["a"]
+            data = a.cli("tune", "--format", "json").data
+            self.assertTrue(any(row["measured"] for row in data["rows"]))
+            self.assertEqual(sum(row["chosen"] for row in data["rows"]), 2)
+            self.assertLessEqual(data["step_microseconds"], data["default_step_microseconds"])
+            self.assertLessEqual(data["measured"], max(4, data["cells"] / 10))
+            self.assertFalse(data["again"])
+            table = a.cli("tune").out
+            self.assertIn("dense 16 of 1x1x4 batch 32", table)
+            self.assertIn("a step of training takes", table)
+            a.start().wait_finished(60)
+            self.assertEqual(a.stop(), 0)
+            self.assertEqual(len(lines(a, "kernels-reused")), 1)
+            self.assertEqual(lines(a, "kernels-measured"), [])
+
+    def test_one_processor_one_thread(self):
+        with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
+            a = swarm["a"]
+            a.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+            a.start().wait_finished(60)
+            self.assertEqual(a.stop(), 0)
+            told, = lines(a, "kernels-measured")
+            self.assertEqual((told["threads"], told["processors"]), ("1", "1"))
+
+    def test_a_quota_is_kept_to_and_its_change_learnt(self):
+        slow = {"train": {"steps": 20, "epochs": None, "batch": 32}}
+        with Group() as group, Swarm("a", [], job=slow, site={"round": {"every_s": 0.2}}, sites=MEASURED) as swarm:
+            a = swarm["a"]
+            group.set(0.8)
+            a.prefix = ["/bin/sh", "-c", f'echo $$ > {group.folder}/cgroup.procs; exec "$0" "$@"']
+            a.start()
+            a.wait_round(2, 60)
+            told, = lines(a, "kernels-measured")
+            self.assertEqual((told["threads"], told["processors"]), ("1", "0.8"))
+            group.set(0.4)
+            wait_for(lambda: lines(a, "kernels-measured-again"), 30, "it learns the new quota")
+            again, = lines(a, "kernels-measured-again")
+            self.assertEqual(again["processors"], "0.4")
+            self.assertLessEqual(int(again["measured"]), 8)
+            group.set(0.8)
+            wait_for(lambda: lines(a, "kernels-reused"), 30, "the old one is known")
+            begin = a.committed()[-1]["round"]
+            a.wait_round(begin + 2, 30)
+            self.assertEqual(a.stop(), 0)
+
+
+if __name__ == "__main__":
+    main()
