@@ -14,7 +14,7 @@ enum {
 };
 
 /* How many σ speak for what is to be measured, and against what is not measured in the end. */
-static const double hope = 0.5, caution = 1;
+static const double hope = 0.5, caution = 0.3;
 
 struct cell {
   double log_seconds; /* measured, or the model's mean */

@@ -8,7 +8,7 @@
  *   the rest             cells without which the split that looks best cannot be believed: by the lower bound ŷ − σ/2
  *
  * What was measured counts as measured, all else as the cost model (models/tuning/cost.h) says; the choice is made with the
- * upper bound ŷ + σ, so that what nobody measured must be better by more than its doubt. With a model of another host the
+ * upper bound ŷ + 0.3 σ, so that what nobody measured must be better by more than its doubt. With a model of another host the
  * tuner starts from what that one knew. Pure; one thread at a time; same measurements, same choice. */
 #ifndef MODELS_TUNING_TUNER_H
 #define MODELS_TUNING_TUNER_H

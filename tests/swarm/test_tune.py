@@ -2,59 +2,19 @@
 """How training computes is measured once a host, kept, used again, and learnt anew when the host changes."""
 import json
 import os
-import pathlib
 import re
 import unittest
 
 from agents import Swarm, main, wait_for
+from control_group import Group
 
 MEASURED = {"a": {"kernels": "measured"}}
 QUICK = {"train": {"epochs": 1, "batch": 32}, "count": 2}
-GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def lines(site, event):
     """The fields of the lines of an event, one dictionary each."""
     return [dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line)) for line in site.log.splitlines() if f" {event} " in line]
-
-
-class Group:
-    """A control group whose processors' time can be set; SkipTest where this host lets nobody make one."""
-
-    def __init__(self):
-        v1 = GROUPS / "cpu"
-        self.is_v1 = (v1 / "cpu.cfs_quota_us").exists() or (v1 / "cpu.shares").exists()
-        self.folder = (v1 if self.is_v1 else GROUPS) / f"starling-test-{os.getpid()}"
-        try:
-            self.folder.mkdir()
-            self.set(1)
-        except OSError as error:
-            if self.folder.exists():
-                self.folder.rmdir()
-            raise unittest.SkipTest(f"no control group with a quota can be made: {error}") from error
-
-    def set(self, processors, period_us=20000):
-        quota = str(int(processors * period_us))
-        if self.is_v1:
-            (self.folder / "cpu.cfs_period_us").write_text(str(period_us))
-            (self.folder / "cpu.cfs_quota_us").write_text(quota)
-        else:
-            (self.folder / "cpu.max").write_text(f"{quota} {period_us}")
-
-    def put(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        def is_gone():
-            try:
-                self.folder.rmdir()
-                return True
-            except OSError:
-                return False
-        wait_for(is_gone, 10, "the control group is empty")
 
 
 class Tune(unittest.TestCase):
@@ -117,7 +77,7 @@ class Tune(unittest.TestCase):
         with Group() as group, Swarm("a", [], job=slow, site={"round": {"every_s": 0.2}}, sites=MEASURED) as swarm:
             a = swarm["a"]
             group.set(0.8)
-            a.prefix = ["/bin/sh", "-c", f'echo $$ > {group.folder}/cgroup.procs; exec "$0" "$@"']
+            a.prefix = group.enters()
             a.start()
             a.wait_round(2, 60)
             told, = lines(a, "kernels-measured")
