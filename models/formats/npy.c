@@ -212,7 +212,7 @@ size_t npy_head_write(const struct array *a, uint8_t *out_bytes) {
 
 struct npy_file {
   int fd; /* −1: a member of the archive */
-  struct zip_file *zip;
+  struct archive *zip;
   char path[MAX_PATH_BYTES];
   struct array array;
   uint64_t offset; /* bytes read */
@@ -247,7 +247,7 @@ struct data_place *npy_place(const struct npy_file *f, struct data_place *why) {
 
 static enum err next_bytes(struct npy_file *f, void *out, size_t n, struct data_place *why) {
   size_t got = n;
-  enum err e = f->zip != NULL ? zip_read(f->zip, out, n, why) : fd_read_full(f->fd, out, n, &got);
+  enum err e = f->zip != NULL ? archive_read(f->zip, out, n, why) : fd_read_full(f->fd, out, n, &got);
   f->offset += got;
   if (f->zip != NULL || (e == ERR_OK && got == n))
     return e;
@@ -299,7 +299,7 @@ static enum err check_length(const struct npy_file *f, uint64_t n_bytes, struct 
   return ERR_OK;
 }
 
-enum err npy_head_enter(struct zip_file *z, const struct zip_member *m, struct array *out_array,
+enum err npy_head_enter(struct archive *z, const struct archive_member *m, struct array *out_array,
                         struct data_place *why) {
   struct npy_file f = {.fd = -1, .zip = z};
   memcpy(f.path, why->path, sizeof f.path);
@@ -312,11 +312,11 @@ enum err npy_head_enter(struct zip_file *z, const struct zip_member *m, struct a
 }
 
 /* "it has no array \"x\"; it has x_train, y_train: write FILE.npz:x_train" */
-static enum err say_members(const struct zip_file *z, const char *name, struct data_place *why) {
+static enum err say_members(const struct archive *z, const char *name, struct data_place *why) {
   char names[MAX_REASON_BYTES / 2] = "", first[32] = "";
   size_t n = 0;
-  for (size_t i = 0; i < zip_members(z) && n < sizeof names - 40; i++) {
-    const char *member = zip_member(z, i)->name;
+  for (size_t i = 0; i < archive_members(z) && n < sizeof names - 40; i++) {
+    const char *member = archive_member(z, i)->name;
     size_t n_name = strlen(member);
     n_name -= n_name > 4 && strcmp(member + n_name - 4, ".npy") == 0 ? 4 : 0;
     n_name = n_name < 32 ? n_name : 31;
@@ -328,10 +328,10 @@ static enum err say_members(const struct zip_file *z, const char *name, struct d
                     first);
 }
 
-static enum err find_member(const struct zip_file *z, const char *name, size_t *out_i, struct data_place *why) {
+static enum err find_member(const struct archive *z, const char *name, size_t *out_i, struct data_place *why) {
   size_t n = strlen(name);
-  for (size_t i = 0; i < zip_members(z); i++) {
-    const char *member = zip_member(z, i)->name;
+  for (size_t i = 0; i < archive_members(z); i++) {
+    const char *member = archive_member(z, i)->name;
     if (strncmp(member, name, n) == 0 && (member[n] == '\0' || strcmp(member + n, ".npy") == 0)) {
       *out_i = i;
       return ERR_OK;
@@ -346,13 +346,13 @@ static enum err open_member(struct npy_file *f, const char *path, const char *ot
   const char *end = archive_end(path), *name = *end == ':' ? end + 1 : otherwise;
   size_t i = 0;
   (void)npy_archive_part(path, archive);
-  enum err e = zip_open(archive, &f->zip, why);
+  enum err e = archive_open(archive, &f->zip, why);
   if (e == ERR_OK)
     e = find_member(f->zip, name, &i, why);
   if (e == ERR_OK)
-    e = zip_enter(f->zip, i, why);
+    e = archive_enter(f->zip, i, why);
   if (e == ERR_OK)
-    *out_n_bytes = zip_member(f->zip, i)->n_bytes;
+    *out_n_bytes = archive_member(f->zip, i)->n_bytes;
   return e;
 }
 
@@ -382,7 +382,7 @@ enum err npy_open(const char *path, const char *otherwise, struct npy_file **out
 void npy_close(struct npy_file *f) {
   if (f == NULL)
     return;
-  zip_close(f->zip);
+  archive_close(f->zip);
   if (f->fd >= 0)
     close(f->fd);
   free(f);
@@ -400,7 +400,7 @@ enum err npy_end(struct npy_file *f, struct data_place *why) {
   uint8_t extra;
   size_t got = 0;
   if (f->zip != NULL)
-    return zip_leave(f->zip, why);
+    return archive_leave(f->zip, why);
   enum err e = fd_read_full(f->fd, &extra, 1, &got);
   if (e != ERR_OK)
     return data_fault(npy_place(f, why), e, "reading failed after byte %" PRIu64, f->offset);

@@ -1,4 +1,4 @@
-/* NumPy arrays: `.npy` files of versions 1 to 3, and members of `.npz` archives (zip_file.h).
+/* NumPy arrays: `.npy` files of versions 1 to 3, and members of `.npz` archives (archive.h).
  *
  * A file is magic, version, the length of a head, the head and the values. The head is a Python dict literal with exactly the
  * keys descr, fortran_order and shape, read by a small strict parser: nothing is evaluated. Types are bool, integers and
@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "models/formats/archive.h"
 #include "models/formats/array.h"
 #include "models/formats/data_file.h"
-#include "models/formats/zip_file.h"
 
 enum { NPY_MAX_HEAD_BYTES = 10000 /* as NumPy itself */, NPY_LEAD_BYTES = 12 };
 
@@ -34,7 +34,7 @@ bool npy_is_archive(const char *path);
 bool npy_archive_part(const char *path, char out_archive[MAX_PATH_BYTES]);
 
 /* Opens FILE.npy, or the array of FILE.npz:ARRAY, or `otherwise` of FILE.npz, and reads the head. ERR_NOT_FOUND: no such
- * file or array (the sentence says which there are); those of npy_head_read, zip_open and data_open; ERR_TRUNCATED and
+ * file or array (the sentence says which there are); those of npy_head_read, archive_open and data_open; ERR_TRUNCATED and
  * ERR_TRAILING: the file has not the length that its shape says. */
 MUST_USE enum err npy_open(const char *path, const char *otherwise, struct npy_file **out_file, struct data_place *why);
 void npy_close(struct npy_file *f);
@@ -50,8 +50,8 @@ MUST_USE enum err npy_read(struct npy_file *f, uint8_t *out_bytes, size_t n, str
 /* After the last value: nothing follows, and the checksum of an archive's member is right. ERR_TRAILING, ERR_CORRUPT. */
 MUST_USE enum err npy_end(struct npy_file *f, struct data_place *why);
 
-/* The same of a member that was entered by zip_enter: reads the head. */
-MUST_USE enum err npy_head_enter(struct zip_file *z, const struct zip_member *m, struct array *out_array,
+/* The same of a member that was entered by archive_enter: reads the head. */
+MUST_USE enum err npy_head_enter(struct archive *z, const struct archive_member *m, struct array *out_array,
                                  struct data_place *why);
 
 #endif

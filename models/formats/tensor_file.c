@@ -14,16 +14,16 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/must.h"
+#include "models/formats/archive.h"
 #include "models/formats/npy.h"
 #include "models/formats/safetensors.h"
-#include "models/formats/zip_file.h"
 
 struct tensor_file {
   const struct format *format;
   char path[MAX_PATH_BYTES];
   struct safetensors_head head; /* of an archive the tensors alone */
   int fd;                       /* safetensors; −1 */
-  struct zip_file *zip;
+  struct archive *zip;
 };
 
 struct format {
@@ -153,12 +153,12 @@ static enum err safetensors_write(const char *path, const struct tensor_out *ten
 /* ---- archives ---- */
 
 static enum err add_member(struct tensor_file *f, size_t i, struct data_place *why) {
-  const struct zip_member *m = zip_member(f->zip, i);
+  const struct archive_member *m = archive_member(f->zip, i);
   struct stored_tensor *t = &f->head.tensors[f->head.n];
   size_t n = strlen(m->name);
   n -= n > 4 && strcmp(m->name + n - 4, ".npy") == 0 ? 4 : 0;
   memcpy(t->name, m->name, n);
-  enum err e = zip_enter(f->zip, i, why);
+  enum err e = archive_enter(f->zip, i, why);
   if (e == ERR_OK)
     e = npy_head_enter(f->zip, m, &t->array, place(f, why));
   if (e == ERR_OK)
@@ -166,67 +166,72 @@ static enum err add_member(struct tensor_file *f, size_t i, struct data_place *w
   return e;
 }
 
-_Static_assert((int)ZIP_NAME_BYTES <= (int)TENSOR_NAME_BYTES, "a member's name is a tensor's");
+_Static_assert((int)ARCHIVE_NAME_BYTES <= (int)TENSOR_NAME_BYTES, "a member's name is a tensor's");
 
 static enum err npz_open(struct tensor_file *f, struct data_place *why) {
-  enum err e = zip_open(f->path, &f->zip, why);
+  enum err e = archive_open(f->path, &f->zip, why);
   if (e != ERR_OK)
     return e;
-  f->head.tensors = calloc(zip_members(f->zip), sizeof *f->head.tensors);
+  f->head.tensors = calloc(archive_members(f->zip), sizeof *f->head.tensors);
   if (f->head.tensors == NULL)
     return no_memory(f, why);
-  for (size_t i = 0; e == ERR_OK && i < zip_members(f->zip); i++)
+  for (size_t i = 0; e == ERR_OK && i < archive_members(f->zip); i++)
     e = add_member(f, i, why);
   return e;
 }
 
 static enum err npz_begin(struct tensor_file *f, size_t i, struct data_place *why) {
   struct array again;
-  enum err e = zip_enter(f->zip, i, why);
-  return e == ERR_OK ? npy_head_enter(f->zip, zip_member(f->zip, i), &again, place(f, why)) : e;
+  enum err e = archive_enter(f->zip, i, why);
+  return e == ERR_OK ? npy_head_enter(f->zip, archive_member(f->zip, i), &again, place(f, why)) : e;
 }
 
 static enum err npz_next(struct tensor_file *f, uint8_t *out, size_t n, struct data_place *why) {
-  return zip_read(f->zip, out, n, why);
+  return archive_read(f->zip, out, n, why);
 }
 
 static enum err npz_end(struct tensor_file *f, struct data_place *why) {
-  return zip_leave(f->zip, why);
+  return archive_leave(f->zip, why);
 }
 
-static enum err write_member(struct zip_writer *w, const struct tensor_out *t) {
-  enum { AT_ONCE = 16384 };
+/* A member's bytes: the head and the values. */
+static enum err make_member(const struct tensor_out *t, uint8_t **out_bytes, size_t *out_n) {
   struct array a = {.type = ARRAY_F32, .rank = t->rank};
-  char name[TENSOR_NAME_BYTES + 8];
-  uint8_t head[NPY_MAX_HEAD_BYTES], bytes[4 * AT_ONCE];
+  uint8_t head[NPY_MAX_HEAD_BYTES];
+  uint64_t n = count_values(t);
+  struct writer w;
   memcpy(a.size, t->size, sizeof a.size);
-  snprintf(name, sizeof name, "%s.npy", t->name);
-  enum err e = zip_begin(w, name);
-  if (e == ERR_OK)
-    e = zip_write(w, head, npy_head_write(&a, head));
-  for (uint64_t done = 0, n = count_values(t); e == ERR_OK && done < n;) {
-    struct writer out;
-    size_t now = (size_t)(n - done < AT_ONCE ? n - done : AT_ONCE);
-    writer_init(&out, bytes, sizeof bytes);
-    for (size_t i = 0; i < now; i++)
-      writer_f32(&out, t->values[done + i]);
-    e = zip_write(w, bytes, 4 * now);
-    done += now;
-  }
-  return e == ERR_OK ? zip_end(w) : e;
+  size_t n_head = npy_head_write(&a, head), n_bytes = n_head + 4 * (size_t)n;
+  uint8_t *bytes = malloc(n_bytes);
+  if (bytes == NULL)
+    return ERR_NO_MEMORY;
+  writer_init(&w, bytes, n_bytes);
+  writer_bytes(&w, head, n_head);
+  for (uint64_t i = 0; i < n; i++)
+    writer_f32(&w, t->values[i]);
+  *out_bytes = bytes;
+  *out_n = n_bytes;
+  return writer_end(&w);
 }
 
 static enum err npz_write(const char *path, const struct tensor_out *tensors, size_t n, const struct tensor_note *notes,
                           size_t n_notes) {
-  struct zip_writer *w = NULL;
+  struct archive_writer *w = NULL;
+  char name[TENSOR_NAME_BYTES + 8];
+  uint8_t **members = calloc(n + 1, sizeof *members);
   (void)notes;
   (void)n_notes;
-  enum err e = zip_create(path, &w);
-  if (e != ERR_OK)
-    return e;
-  for (size_t i = 0; e == ERR_OK && i < n; i++)
-    e = write_member(w, &tensors[i]);
-  enum err end = zip_finish(w);
+  enum err e = members == NULL ? ERR_NO_MEMORY : archive_create(path, &w);
+  for (size_t i = 0; e == ERR_OK && i < n; i++) {
+    size_t n_bytes = 0;
+    snprintf(name, sizeof name, "%s.npy", tensors[i].name);
+    if ((e = make_member(&tensors[i], &members[i], &n_bytes)) == ERR_OK)
+      e = archive_add(w, name, members[i], n_bytes);
+  }
+  enum err end = w != NULL ? archive_finish(w) : e;
+  for (size_t i = 0; members != NULL && i < n; i++)
+    free(members[i]);
+  free(members);
   return e == ERR_OK ? end : e;
 }
 
@@ -305,7 +310,7 @@ void tensor_file_close(struct tensor_file *f) {
   if (f == NULL)
     return;
   safetensors_head_done(&f->head);
-  zip_close(f->zip);
+  archive_close(f->zip);
   if (f->fd >= 0)
     close(f->fd);
   free(f);

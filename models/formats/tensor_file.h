@@ -40,7 +40,7 @@ struct tensor_file;
 const char *tensor_file_recipe(const char *path);
 
 /* ERR_UNSUPPORTED: another format; ERR_SYNTAX, ERR_CORRUPT (overlap, gap, a length that does not fit the
- * shape), ERR_TRUNCATED, ERR_TRAILING, ERR_LIMIT, ERR_EXISTS (a name twice); those of zip_open and data_open. */
+ * shape), ERR_TRUNCATED, ERR_TRAILING, ERR_LIMIT, ERR_EXISTS (a name twice); those of archive_open and data_open. */
 MUST_USE enum err tensor_file_open(const char *path, struct tensor_file **out_file, struct data_place *why);
 void tensor_file_close(struct tensor_file *f);
 

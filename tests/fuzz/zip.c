@@ -7,31 +7,31 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/parts.h"
 
-static void read_member(struct zip_file *z, size_t i) {
+static void read_member(struct archive *z, size_t i) {
   uint8_t bytes[4096];
   struct array a;
   struct data_place why = {0};
-  const struct zip_member *m = zip_member(z, i);
+  const struct archive_member *m = archive_member(z, i);
   MUST(m->name[0] != '/' && strstr(m->name, "/../") == NULL && strncmp(m->name, "../", 3) != 0);
-  if (zip_enter(z, i, &why) != ERR_OK || npy_head_enter(z, m, &a, &why) != ERR_OK)
+  if (archive_enter(z, i, &why) != ERR_OK || npy_head_enter(z, m, &a, &why) != ERR_OK)
     return;
   uint64_t left = a.n_bytes < 1 << 20 ? a.n_bytes : 1 << 20;
   for (; left > 0; left -= left < sizeof bytes ? left : sizeof bytes)
-    if (zip_read(z, bytes, left < sizeof bytes ? left : sizeof bytes, &why) != ERR_OK)
+    if (archive_read(z, bytes, left < sizeof bytes ? left : sizeof bytes, &why) != ERR_OK)
       return;
-  enum err e = zip_leave(z, &why);
+  enum err e = archive_leave(z, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct memory_file f = memory_file_new(data, size);
-  struct zip_file *z = NULL;
+  struct archive *z = NULL;
   struct data_place why = {0};
-  enum err e = zip_open(f.path, &z, &why);
+  enum err e = archive_open(f.path, &z, &why);
   MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
-  for (size_t i = 0; e == ERR_OK && i < zip_members(z); i++)
+  for (size_t i = 0; e == ERR_OK && i < archive_members(z); i++)
     read_member(z, i);
-  zip_close(z);
+  archive_close(z);
   memory_file_free(&f);
   return 0;
 }

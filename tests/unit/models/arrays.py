@@ -5,6 +5,7 @@ Every array is [3][2][2] with the value i − 4 at its i-th place in C order; of
 """
 import pathlib
 import sys
+import zipfile
 
 import numpy as np
 from numpy.lib import format as npy
@@ -39,6 +40,8 @@ def main(folder):
     np.save(folder / "text.npy", np.array(["a", "bc"]))
     np.savez(folder / "stored.npz", x=values("<f4"), y=np.arange(3))
     np.savez_compressed(folder / "deflate.npz", x_train=values("u1"), y_train=np.arange(3, dtype="u1"))
+    zipfile.ZIP64_LIMIT = 16  # as for members above 4 GiB
+    np.savez(folder / "zip64.npz", x=values("<f4"), y=np.arange(3))
 
 
 main(pathlib.Path(sys.argv[1]))

@@ -64,6 +64,9 @@ START_TEST(arrays_of_archives_are_found_by_name) {
   struct npy_file *f = open_ok(FOLDER "stored.npz", "x");
   check_values(f);
   npy_close(f);
+  f = open_ok(FOLDER "zip64.npz", "x");
+  check_values(f);
+  npy_close(f);
   f = open_ok(FOLDER "deflate.npz:x_train", "x");
   check_values(f);
   npy_close(f);
