@@ -726,6 +726,10 @@ static size_t half_bytes(const struct learner *l, enum optimiser kind) {
   return HEAD_BYTES + STATE_BYTES + (HALF_ARRAYS + others) * array_bytes(l) + (others > 0 ? TAIL_BYTES : 0);
 }
 
+size_t learner_half_arrays(const struct train_config *train) {
+  return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind);
+}
+
 size_t learner_half_bytes(const struct learner *l) {
   return half_bytes(l, l->config.train.optimiser.kind);
 }

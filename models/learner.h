@@ -152,6 +152,7 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
  * served from the file. A half of another optimiser is read as well: where its state does not mean the same, the own begins
  * anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */
+size_t learner_half_arrays(const struct train_config *train); /* of P floats that a half holds, 3 or more */
 size_t learner_half_bytes(const struct learner *l);
 void learner_half_write(const struct learner *l, uint8_t *out_bytes);
 size_t learner_half_copy_offset(const struct learner *l);

@@ -153,7 +153,7 @@ static enum err check_data_files(const struct config *c, const struct site_job_c
 
 /* What the model trained alone will cost, 0 without one; by auto it may end soon. */
 static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model, size_t workspace) {
-  return shadow_is_wanted(c, s) ? SHADOW_ARRAYS * model + workspace : 0;
+  return shadow_is_wanted(c, s) ? (SHADOW_ARRAYS + learner_half_arrays(&s->job.train)) * model + workspace : 0;
 }
 
 /* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
@@ -175,8 +175,8 @@ static json_t *shadow_seconds(const struct config *c, const struct site_job_conf
 /* What the jobs will cost: the models and the layers' workspace in memory, and the updates of one round. */
 static json_t *forecast_job(const struct config *c, const struct site_job_config *s) {
   enum {
-    OWN_MODELS = 9
-  }; /* model, gradient, momentum, public copy, its next state; a snapshot and a payload in flight */
+    OWN_MODELS = 3
+  }; /* gradient, the public copy's next state, a payload in flight; beside a half, and its snapshot in flight */
   const struct job_config *job = &s->job;
   struct schema *schema;
   char reason[MAX_REASON_BYTES];
@@ -188,10 +188,11 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   if (e)
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
+  size_t half = learner_half_arrays(&job->train);
   size_t shadow = shadow_bytes(c, s, model, workspace);
-  size_t memory = (OWN_MODELS + c->n_peers) * model + workspace + shadow;
-  size_t disk = (3 + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
-                (shadow > 0 ? 3 * ((size_t)c->keep_last + c->keep_best) * model : 0);
+  size_t memory = (OWN_MODELS + 2 * half + c->n_peers) * model + workspace + shadow;
+  size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
+                (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);
   uint64_t written = written_a_round(c, s);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",

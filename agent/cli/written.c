@@ -10,7 +10,6 @@ bool shadow_is_wanted(const struct config *c, const struct site_job_config *job)
 }
 
 uint64_t written_a_round(const struct config *c, const struct site_job_config *site_job) {
-  static const uint64_t shadow_copies = 3; /* that its snapshot has */
   const struct job_config *job = &site_job->job;
   struct schema *schema;
   char reason[MAX_REASON_BYTES];
@@ -19,8 +18,9 @@ uint64_t written_a_round(const struct config *c, const struct site_job_config *s
     return 0;
   size_t n_parameters = schema_parameters(schema);
   schema_free(schema);
-  disk_forecast(codec_bound(job->contract->codec, n_parameters), codec_full_bytes(n_parameters), &publish, &commit);
-  return publish + commit + (shadow_is_wanted(c, site_job) ? shadow_copies * codec_full_bytes(n_parameters) : 0);
+  size_t full = codec_full_bytes(n_parameters), half_arrays = learner_half_arrays(&job->train);
+  disk_forecast(codec_bound(job->contract->codec, n_parameters), full, half_arrays, &publish, &commit);
+  return publish + commit + (shadow_is_wanted(c, site_job) ? half_arrays * full : 0);
 }
 
 json_t *written_a_day(uint64_t bytes, double round_seconds) {

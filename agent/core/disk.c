@@ -3,9 +3,10 @@
 /* Entered below so many rounds' room, left from so many on. */
 static const uint64_t enter_low = 3, enter_tight = 1, leave_low = 4, leave_tight = 2;
 
-/* Payload and half (model, momentum, public copy); then the merged model. */
-void disk_forecast(uint64_t link_bytes, uint64_t full_bytes, uint64_t *out_publish, uint64_t *out_commit) {
-  *out_publish = link_bytes + 3 * full_bytes;
+/* Payload and half; then the merged model. */
+void disk_forecast(uint64_t link_bytes, uint64_t full_bytes, uint64_t half_arrays, uint64_t *out_publish,
+                   uint64_t *out_commit) {
+  *out_publish = link_bytes + half_arrays * full_bytes;
   *out_commit = full_bytes;
 }
 

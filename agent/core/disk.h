@@ -35,8 +35,10 @@ struct disk {
   uint64_t measured_at_ms;
 };
 
-/* What the two transactions of a round write, from the sizes of a difference and of a full copy. */
-void disk_forecast(uint64_t link_bytes, uint64_t full_bytes, uint64_t *out_publish, uint64_t *out_commit);
+/* What the two transactions of a round write, from the sizes of a difference and of a full copy, of which a half has so many
+ * (learner_half_arrays). */
+void disk_forecast(uint64_t link_bytes, uint64_t full_bytes, uint64_t half_arrays, uint64_t *out_publish,
+                   uint64_t *out_commit);
 
 /* A round of some job writes so much. */
 void disk_expect(struct disk *d, uint64_t publish_bytes, uint64_t commit_bytes);

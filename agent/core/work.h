@@ -25,7 +25,7 @@ struct buffer {
 
 /* ---- trainer ------------------------------------------------------------------------------------------------------ */
 
-enum { SHADOW_ARRAYS = 4 /* of P floats: model, momentum, and two that a learner has for peers */ };
+enum { SHADOW_ARRAYS = 1 /* of P floats beside those of its half: the other one that a learner has for peers */ };
 
 /* The model that is trained alone beside the swarm's, after its last training (agent/run/shadow.h). */
 struct shadow_figures {

@@ -186,7 +186,8 @@ enum err job_start_round(struct agent_job *j) {
       .boot_epoch = a->boot_epoch,
   };
   uint64_t publish_bytes, commit_bytes;
-  disk_forecast(config.link_bytes, config.full_bytes, &publish_bytes, &commit_bytes);
+  disk_forecast(config.link_bytes, config.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
+                &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   struct round_ports ports = agent_round_ports(j);
   enum err e = pooling_start(j);

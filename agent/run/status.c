@@ -232,8 +232,10 @@ static void judge(const struct agent_job *j, struct verdict *v) {
 static json_t *shadow_object(const struct agent_job *j) {
   static const char *const modes[] = {[SHADOW_AUTO] = "auto", [SHADOW_ON] = "on", [SHADOW_OFF] = "off"};
   const struct shadow_figures *f = &j->shadow;
-  size_t memory = SHADOW_ARRAYS * codec_full_bytes(schema_parameters(j->schema)), workspace = 0;
-  if (learner_workspace(j->schema, j->config->job.train.batch, NULL, &workspace) == ERR_OK)
+  const struct train_config *train = &j->config->job.train;
+  size_t model = codec_full_bytes(schema_parameters(j->schema)), workspace = 0;
+  size_t memory = (SHADOW_ARRAYS + learner_half_arrays(train)) * model;
+  if (learner_workspace(j->schema, train->batch, NULL, &workspace) == ERR_OK)
     memory += workspace;
   json_t *o = json_object();
   json_object_set_new(o, "mode", json_string(modes[j->config->shadow]));

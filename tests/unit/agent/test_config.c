@@ -182,6 +182,59 @@ START_TEST(regression_needs_no_classes) {
 }
 END_TEST
 
+START_TEST(training_is_set_by_the_job_file) {
+  struct site_folder f = site_folder_new(
+      GOOD_SITE,
+      GOOD_JOB "train: { optimizer: adamw, beta1: 0.8, beta2: 0.99, epsilon: 1e-6, weight_decay: 0.01, clip_norm: 2,"
+               " label_smoothing: 0.1, class_weights: [ 1, 2.5 ] }\n");
+  struct config *c = load(&f, NULL);
+  const struct train_config *t = &c->jobs[0].job.train;
+  ck_assert(t->optimiser.kind == OPTIMISER_ADAMW && t->optimiser.beta1 == 0.8 && t->optimiser.beta2 == 0.99);
+  ck_assert(t->optimiser.epsilon == 1e-6 && t->optimiser.weight_decay == 0.01 && t->optimiser.clip_norm == 2);
+  ck_assert(t->learning_rate == 0.001 && t->label_smoothing == 0.1); /* Adam's own rate */
+  ck_assert(t->class_weights.rule == CLASS_WEIGHTS_GIVEN && t->class_weights.n == 2);
+  ck_assert(t->class_weights.values[0] == 1 && t->class_weights.values[1] == 2.5f);
+  ck_assert_str_eq(value_of(c, "train.class_weights")->text, "[1, 2.5]");
+  ck_assert_str_eq(value_of(c, "train.optimizer")->text, "adamw");
+  ck_assert_int_eq(train_config_check(t), ERR_OK);
+  config_free(c);
+  site_folder_free(&f);
+  f = site_folder_new(GOOD_SITE, GOOD_JOB "train: { nesterov: true, class_weights: balanced }\n");
+  c = load(&f, NULL);
+  t = &c->jobs[0].job.train;
+  ck_assert(t->optimiser.kind == OPTIMISER_SGD && t->optimiser.nesterov && t->optimiser.momentum == 0.9);
+  ck_assert(t->learning_rate == 0.05 && t->class_weights.rule == CLASS_WEIGHTS_BALANCED);
+  ck_assert_str_eq(value_of(c, "train.nesterov")->text, "true");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
+START_TEST(other_tasks_have_their_own_losses_and_headlines) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE, "job: a\ntask: multilabel\nclasses: [ hot, loud ]\nfeatures: [ x ]\n"
+                                 "model: dense 4, relu, dense classes\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_str_eq(value_of(c, "loss")->text, "binary-cross-entropy");
+  ck_assert_str_eq(value_of(c, "metric")->text, "macro-f1");
+  config_free(c);
+  site_folder_free(&f);
+  f = site_folder_new(GOOD_SITE, "job: a\ntask: reconstruct\nfeatures: [ x, y ]\nmodel: dense 1, dense inputs\n");
+  c = load(&f, NULL);
+  ck_assert_str_eq(value_of(c, "loss")->text, "mean-squared-error");
+  ck_assert_str_eq(value_of(c, "metric")->text, "r2");
+  config_free(c);
+  site_folder_free(&f);
+  f = site_folder_new(GOOD_SITE,
+                      "job: a\ntask: regress\nlabel: z\nloss: huber\nfeatures: [ x, y ]\nmodel: dense targets\n"
+                      "train: { huber_delta: 0.5 }\n");
+  c = load(&f, NULL);
+  ck_assert(c->jobs[0].job.contract->loss == LOSS_HUBER && c->jobs[0].job.train.huber_delta == 0.5);
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(the_environment_overrides_scalars_of_the_site) {
   static const char *const environment[] = {"STARLING_LOG_LEVEL=debug",
                                             "STARLING_STORE_KEEP_LAST=9",
@@ -443,11 +496,13 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
-                   regression_needs_no_classes, codecs_have_words_and_a_fraction, steps_can_be_those_of_the_swarm,
-                   an_interval_above_the_longest_wait_is_warned_about, the_environment_overrides_scalars_of_the_site,
-                   a_bom_and_crlf_are_fine, conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
-                   what_is_probably_not_meant_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
-                   credentials_have_the_key, several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
+                   regression_needs_no_classes, training_is_set_by_the_job_file,
+                   other_tasks_have_their_own_losses_and_headlines, codecs_have_words_and_a_fraction,
+                   steps_can_be_those_of_the_swarm, an_interval_above_the_longest_wait_is_warned_about,
+                   the_environment_overrides_scalars_of_the_site, a_bom_and_crlf_are_fine, conf_d_adds_peers,
+                   a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer, what_is_probably_not_meant_is_a_warning,
+                   the_job_digest_is_of_values_not_of_bytes, credentials_have_the_key,
+                   several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
                    an_override_for_one_of_several_jobs_is_refused, a_job_is_read_from_its_text,
                    a_site_is_read_without_its_jobs, the_table_is_consistent);
 }

@@ -69,7 +69,7 @@ END_TEST
 START_TEST(the_largest_round_counts) {
   struct disk d = {0};
   uint64_t publish, commit;
-  disk_forecast(100, 1000, &publish, &commit);
+  disk_forecast(100, 1000, 3, &publish, &commit);
   disk_expect(&d, publish, commit);
   ck_assert_uint_eq(disk_round_bytes(&d), 100 + 3 * 1000 + 1000);
   disk_expect(&d, 50, 9000);
