@@ -79,30 +79,31 @@ static void transpose(size_t rows, size_t columns, const float *a, size_t a_stri
       out[j * out_stride + i] = a[i * a_stride + j];
 }
 
-/* out = from where y > 0, else 0 */
-static void masked_copy(size_t n, const float *restrict from, const float *restrict y, float *restrict out) {
+/* Up to a panel of one sample's dy, zero where y ≤ 0 and behind the last. */
+static void prepare_panel(size_t n, const float *restrict dy, const float *restrict y, float *restrict out) {
   for (size_t i = 0; i < n; i++) {
-    float value = from[i]; /* loaded in any case, so that there is no branch */
-    out[i] = y[i] > 0 ? value : 0;
+    float value = dy[i]; /* loaded in any case, so that there is no branch */
+    out[i] = !y || y[i] > 0 ? value : 0;
   }
+  for (size_t i = n; i < GEMM_PANEL; i++)
+    out[i] = 0;
 }
 
 void gemm_prepare(const struct gemm_shape *s, const float *dy, const float *y, const struct gemm_delta *out_delta) {
-  size_t n_padded = gemm_padded(s->n_out), batch_padded = gemm_padded(s->n);
-  for (size_t i = 0; i < s->n; i++) {
-    float *row = out_delta->rows + i * n_padded;
-    const float *from = dy + i * s->y_stride;
-    if (y)
-      masked_copy(s->n_out, from, y + i * s->y_stride, row);
-    else
-      memcpy(row, from, s->n_out * sizeof *row);
-    memset(row + s->n_out, 0, (n_padded - s->n_out) * sizeof *row);
+  size_t n_padded = gemm_padded(s->n);
+  for (size_t o = 0; o < s->n_out; o += GEMM_PANEL) {
+    float *panel = out_delta->panels + o * s->n;
+    for (size_t i = 0; i < s->n; i++) {
+      size_t at = i * s->y_stride + o;
+      prepare_panel(min_size(GEMM_PANEL, s->n_out - o), dy + at, y ? y + at : NULL, panel + i * GEMM_PANEL);
+    }
+    if (!out_delta->columns)
+      continue;
+    float *columns = out_delta->columns + o * n_padded;
+    transpose(s->n, GEMM_PANEL, panel, GEMM_PANEL, columns, n_padded);
+    for (size_t i = 0; i < GEMM_PANEL && s->n < n_padded; i++)
+      memset(columns + i * n_padded + s->n, 0, (n_padded - s->n) * sizeof *columns);
   }
-  if (!out_delta->columns)
-    return;
-  transpose(s->n, n_padded, out_delta->rows, n_padded, out_delta->columns, batch_padded);
-  for (size_t o = 0; o < n_padded && s->n < batch_padded; o++)
-    memset(out_delta->columns + o * batch_padded + s->n, 0, (batch_padded - s->n) * sizeof(float));
 }
 
 #define EACH_ROWS_2(DO, ...) DO(1, __VA_ARGS__) DO(2, __VA_ARGS__)

@@ -103,29 +103,56 @@ TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct 
 
 /* ---- backward, to the weights: a tile is inputs × outputs */
 
-INLINE TARGET static void KERNEL(update)(const struct gemm_update *u, size_t at, VEC gradient) {
-  VEC g = gradient;
-  if (u->momentum != 0)
-    g = fma(broadcast(&u->momentum), load(u->g + at), g);
-  if (u->w) {
-    VEC w = load(u->w + at);
-    if (u->decay != 0)
-      g = fma(broadcast(&u->decay), w, g);
+/* g ← momentum·g + ∇, and with a step w ← w − rate·g, of WIDTH values; sum is momentum·g + ∇ already. */
+INLINE TARGET static void KERNEL(update)(bool steps, bool decays, const struct gemm_update *u, size_t at, VEC sum) {
+  if (steps) {
     const float minus_rate = -u->rate;
-    store(u->w + at, fma(broadcast(&minus_rate), g, w));
+    VEC w = load(u->w + at);
+    if (decays)
+      sum = fma(broadcast(&u->decay), w, sum);
+    store(u->w + at, fma(broadcast(&minus_rate), sum, w));
   }
-  store(u->g + at, g);
+  store(u->g + at, sum);
+}
+
+/* rows × panels values of the packed arrays. */
+struct KERNEL(tile) {
+  size_t at, panel_stride;
+};
+
+#define PLACE(i, v) (t.at + (v) / KERNEL(per_panel) * t.panel_stride + (i)*GEMM_PANEL + (v) % KERNEL(per_panel) * WIDTH)
+
+INLINE TARGET static void KERNEL(update_tile)(size_t rows, size_t panels, bool steps, bool decays,
+                                              VEC sum[ROWS][KERNEL(columns)], const struct gemm_update *update,
+                                              struct KERNEL(tile) t) {
+  const struct gemm_update u = *update; /* which no store can change */
+  EACH (v, panels * KERNEL(per_panel))
+    EACH (i, rows)
+      KERNEL(update)(steps, decays, &u, PLACE(i, v), sum[i][v]);
 }
 
 INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const struct gemm_shape *s, const float *dy,
-                                               const float *x, const struct gemm_update *u, size_t at) {
+                                               const float *x, const struct gemm_update *u, struct KERNEL(tile) t) {
   VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
-  KERNEL(multiply)(rows, panels, sum, s->n, x, 1, s->x_stride, dy, GEMM_PANEL, gemm_padded(s->n_out));
+  const float momentum = u->momentum;
   EACH (v, panels * KERNEL(per_panel))
-    EACH (i, rows) {
-      size_t panel = v / KERNEL(per_panel) * GEMM_PANEL * s->n_in, in_panel = v % KERNEL(per_panel) * WIDTH;
-      KERNEL(update)(u, at + panel + i * GEMM_PANEL + in_panel, sum[i][v]);
+    EACH (i, rows)
+      sum[i][v] = fma(broadcast(&momentum), load(u->g + PLACE(i, v)), zero());
+  size_t first = min_size(rows, s->n);
+  for (size_t r = 0; r < first; r++, x += s->x_stride, dy += GEMM_PANEL) {
+    EACH (panel, panels) {
+      __builtin_prefetch(u->g + PLACE(rows + r, panel * KERNEL(per_panel)));
+      __builtin_prefetch((u->w ? u->w : u->g) + PLACE(r, panel * KERNEL(per_panel)));
     }
+    KERNEL(multiply)(rows, panels, sum, 1, x, 1, 0, dy, s->n * GEMM_PANEL, 0);
+  }
+  KERNEL(multiply)(rows, panels, sum, s->n - first, x, 1, s->x_stride, dy, s->n * GEMM_PANEL, GEMM_PANEL);
+  if (!u->w)
+    KERNEL(update_tile)(rows, panels, false, false, sum, u, t);
+  else if (u->decay == 0)
+    KERNEL(update_tile)(rows, panels, true, false, sum, u, t);
+  else
+    KERNEL(update_tile)(rows, panels, true, true, sum, u, t);
 }
 
 TARGET static void KERNEL(back_weights)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *x,
@@ -134,23 +161,25 @@ TARGET static void KERNEL(back_weights)(const struct gemm_shape *s, const struct
     size_t panels = min_size(PANELS, gemm_padded(s->n_out - o) / GEMM_PANEL);
     for (size_t i = 0, rows; i < s->n_in; i += rows) {
       rows = next_rows(s->n_in, i, ROWS);
-      TILE(KERNEL(weights_tile), rows, panels, s, delta->rows + o, x + i, update, o * s->n_in + i * GEMM_PANEL)
+      const struct KERNEL(tile) t = {o * s->n_in + i * GEMM_PANEL, s->n_in * GEMM_PANEL};
+      TILE(KERNEL(weights_tile), rows, panels, s, delta->panels + o * s->n, x + i, update, t)
     }
   }
 }
 
 TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct gemm_delta *delta,
                                      const struct gemm_update *update) {
-  size_t n_padded = gemm_padded(s->n_out);
   const float one = 1;
-  for (size_t at = 0; at < n_padded; at += WIDTH) {
-    VEC sum = zero();
+  for (size_t o = 0; o < gemm_padded(s->n_out); o += WIDTH) {
+    const float *dy = delta->panels + o / GEMM_PANEL * GEMM_PANEL * s->n + o % GEMM_PANEL;
+    VEC sum = fma(broadcast(&update->momentum), load(update->g + o), zero());
     for (size_t i = 0; i < s->n; i++)
-      sum = fma(broadcast(&one), load(delta->rows + i * n_padded + at), sum);
-    KERNEL(update)(update, at, sum);
+      sum = fma(broadcast(&one), load(dy + i * GEMM_PANEL), sum);
+    KERNEL(update)(update->w, true, update, o, sum);
   }
 }
 
+#undef PLACE
 #undef ONE_TILE
 #undef TILE
 #undef KERNEL

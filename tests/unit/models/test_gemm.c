@@ -94,15 +94,15 @@ static void check_forward(const struct problem *p, const struct gemm *k, bool re
 static struct gemm_delta delta_new(const struct problem *p, bool masked) {
   size_t n_batch = gemm_padded(p->s.n);
   struct gemm_delta d = {malloc(p->s.n * p->n_padded * sizeof(float)), malloc(p->n_padded * n_batch * sizeof(float))};
-  ck_assert(d.rows && d.columns);
-  memset(d.rows, 0xff, p->s.n * p->n_padded * sizeof(float));
+  ck_assert(d.panels && d.columns);
+  memset(d.panels, 0xff, p->s.n * p->n_padded * sizeof(float));
   memset(d.columns, 0xff, p->n_padded * n_batch * sizeof(float));
   gemm_prepare(&p->s, p->dy, masked ? p->y : NULL, &d);
   return d;
 }
 
 static void delta_done(struct gemm_delta *d) {
-  free(d->rows);
+  free(d->panels);
   free(d->columns);
 }
 
