@@ -53,10 +53,9 @@ uint64_t rng_u64(struct rng *r) {
 
 uint64_t rng_below(struct rng *r, uint64_t bound) {
   MUST(bound > 0);
-  uint64_t reject_below = (0 - bound) % bound; /* 2^64 mod bound */
   for (;;) {
     uint64_t v = rng_u64(r);
-    if (v >= reject_below)
+    if (v >= bound || v >= (0 - bound) % bound) /* not below 2^64 mod bound, which is seldom worth a division */
       return v % bound;
   }
 }
