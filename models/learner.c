@@ -228,7 +228,7 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   memcpy(new.x, l->x, n_bytes);
   memcpy(new.copy, l->copy, n_bytes);
   memcpy(new.spare, l->spare, n_bytes);
-  for (size_t i = 0; i < n_states(l); i++)
+  for (size_t i = 0; i < n_states(l) && new.states[i]; i++)
     memcpy(new.states[i], l->states[i], n_bytes);
   l->config = new.config;
   l->net = new.net;
@@ -814,7 +814,7 @@ static enum err tail_read(const struct learner *l, uint32_t version, const uint8
 
 static void forget_states(struct learner *l) {
   l->n_taken = 0;
-  for (size_t i = 0; i < n_states(l); i++)
+  for (size_t i = 0; i < n_states(l) && l->states[i]; i++)
     memset(l->states[i], 0, l->n * sizeof *l->states[i]);
 }
 

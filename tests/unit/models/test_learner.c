@@ -859,7 +859,7 @@ static struct dataset toy_sets(uint64_t seed, size_t n) {
     float *x = d.floats + 4 * i, *y = d.targets + 3 * i;
     for (size_t k = 0; k < 4; k++)
       x[k] = (float)toy_normal(&rng);
-    y[0] = x[0] > 0, y[1] = x[1] > 0, y[2] = x[2] + x[3] > 2;
+    y[0] = x[0] > 0 ? 1 : 0, y[1] = x[1] > 0 ? 1 : 0, y[2] = x[2] + x[3] > 2 ? 1 : 0;
     for (size_t c = 0; c < 3; c++)
       d.class_counts[c] += y[c] > 0;
   }
