@@ -207,7 +207,8 @@ const struct option option_table[] = {
     {"init.from", IN_JOB, 0, &type_init_from, "", NO_BOUNDS, MUST_AGREE,
      "start from this site's model of that job and version where names and shapes are equal, as in inspection@1"},
     {"model", JOB(arch), &type_arch, NULL, NO_BOUNDS, MUST_AGREE,
-     "layers, as in dense 64, relu, dropout 0.2, dense classes"},
+     "layers, as in dense 64, relu, dropout 0.2, dense classes; of images conv 3x3x16 pad 1, batchnorm, relu, pool 2, "
+     "dense classes"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
      "passes over the local samples a round"},
     {"train.steps", JOB(train.steps), &type_steps, "", BOUNDS(1, 1000000000), ANNOUNCED,

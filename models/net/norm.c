@@ -61,8 +61,9 @@ static size_t batch_tensors(const struct layer *l, struct tensor out_tensors[MAX
 
 static void batch_init(const struct layer *l, struct rng *rng, float *out_w) {
   affine_init(l, rng, out_w);
-  fill(out_w + 2 * l->in.channels, l->in.channels, 0);
-  fill(out_w + 3 * l->in.channels, l->in.channels, 1);
+  size_t c = l->in.channels;
+  fill(out_w + 2 * c, c, 0);
+  fill(out_w + 3 * c, c, 1);
 }
 
 static size_t batch_kept(const struct layer *l) {

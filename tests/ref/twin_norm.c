@@ -78,12 +78,13 @@ static bool takes_running(const struct twin_pass *p) {
 }
 
 static double running_inverse(const struct twin_pass *p, size_t channel) {
-  return 1 / sqrt(p->w[3 * p->l->in.channels + channel] + epsilon);
+  size_t c = p->l->in.channels;
+  return 1 / sqrt(p->w[3 * c + channel] + epsilon);
 }
 
 static double running_normal(const struct twin_pass *p, size_t i) {
-  size_t channel = channel_of(p->l, i);
-  return (p->in[i] - p->w[2 * p->l->in.channels + channel]) * running_inverse(p, channel);
+  size_t c = p->l->in.channels, channel = channel_of(p->l, i);
+  return (p->in[i] - p->w[2 * c + channel]) * running_inverse(p, channel);
 }
 
 static void batch_forward(const struct twin_pass *p) {

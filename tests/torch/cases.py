@@ -192,7 +192,7 @@ def build(layers, shape):
     return nn.Sequential(*modules), shape
 
 
-# ---- losses: name and numbers -> (targets from outputs' shape, the mean loss)
+# ---- losses: our line -> (targets from outputs' shape, the mean loss, class weights or None)
 
 CLASSES, BATCH = 5, 6
 
@@ -211,26 +211,43 @@ def draw_marks(shape):
 
 WEIGHTS = torch.tensor([0.5, 1, 2, 3, 0.25])
 
-LOSSES = {
-    "cross-entropy": (draw_labels, lambda z, y: F.cross_entropy(z, y)),
-    "cross-entropy smoothing 0.1": (draw_labels, lambda z, y: F.cross_entropy(z, y, label_smoothing=0.1)),
-    "cross-entropy weights 0.5 1 2 3 0.25": (draw_labels, lambda z, y: F.cross_entropy(z, y, weight=WEIGHTS)),
-    "mean-squared-error": (draw_values, F.mse_loss),
-    "huber 1": (draw_values, lambda z, y: F.huber_loss(z, y, delta=1.0)),
-    "huber 0.25": (draw_values, lambda z, y: F.huber_loss(z, y, delta=0.25)),
-    "binary-cross-entropy": (draw_marks, F.binary_cross_entropy_with_logits),
-}
+
+def cross_entropy(smoothing=0.0, weights=None):
+    return draw_labels, lambda z, y: F.cross_entropy(z, y, weights, label_smoothing=smoothing), weights
 
 
-# ---- optimisers: ten steps along given gradients
+def binary(weights=None):
+    return draw_marks, lambda z, y: F.binary_cross_entropy_with_logits(z, y, pos_weight=weights), weights
+
+
+def huber(delta):
+    return draw_values, lambda z, y: F.huber_loss(z, y, delta=delta), None
+
+
+LOSSES = [
+    ("cross-entropy", cross_entropy()),
+    ("cross-entropy smoothing 0.1", cross_entropy(0.1)),
+    ("cross-entropy", cross_entropy(0.0, WEIGHTS)),
+    ("cross-entropy smoothing 0.1", cross_entropy(0.1, WEIGHTS)),
+    ("mean-squared-error", (draw_values, F.mse_loss, None)),
+    ("huber delta 1", huber(1.0)),
+    ("huber delta 0.25", huber(0.25)),
+    ("binary-cross-entropy", binary()),
+    ("binary-cross-entropy", binary(WEIGHTS)),
+]
+
+
+# ---- optimisers: our line -> PyTorch's; ten steps along given gradients
 
 OPTIMISERS = {
     "sgd rate 0.1 decay 0.01": lambda w: torch.optim.SGD(w, 0.1, weight_decay=0.01),
-    "momentum rate 0.1 momentum 0.9 decay 0.01": lambda w: torch.optim.SGD(w, 0.1, momentum=0.9, weight_decay=0.01),
-    "nesterov rate 0.1 momentum 0.9 decay 0.01":
+    "sgd rate 0.1 momentum 0.9 decay 0.01": lambda w: torch.optim.SGD(w, 0.1, momentum=0.9, weight_decay=0.01),
+    "sgd rate 0.1 momentum 0.9 nesterov 1 decay 0.01":
         lambda w: torch.optim.SGD(w, 0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+    "sgd rate 0.1 momentum 0.9 clip 2": lambda w: torch.optim.SGD(w, 0.1, momentum=0.9),
     "adam rate 0.01 decay 0.01": lambda w: torch.optim.Adam(w, 0.01, weight_decay=0.01),
     "adamw rate 0.01 decay 0.01": lambda w: torch.optim.AdamW(w, 0.01, weight_decay=0.01),
+    "adamw rate 0.01 decay 0.01 clip 2": lambda w: torch.optim.AdamW(w, 0.01, weight_decay=0.01),
 }
 
 
@@ -309,14 +326,16 @@ def gradient_of(t):
     return t.grad if t.grad is not None else torch.zeros_like(t)
 
 
-def write_net(out, name, shape, text, loss):
-    torch.manual_seed(zlib.crc32(f"{name} {loss}".encode()))
+def write_net(out, name, shape, text, line, loss):
+    targets, mean_loss, weights = loss
+    torch.manual_seed(zlib.crc32(f"{name} {line}".encode()))
     model, extent = build(parse(text), shape)
     draw_weights(model)
     x = draw_input(text, shape).requires_grad_()
-    targets, mean_loss = LOSSES[loss]
     y = targets((BATCH, extent[2]))
-    out.write(f"case {name}\narch {text}\ninput {' '.join(map(str, shape))}\nbatch {BATCH}\noutputs {extent[2]}\nloss {loss}\n")
+    out.write(f"case {name}\narch {text}\ninput {' '.join(map(str, shape))}\nbatch {BATCH}\noutputs {extent[2]}\nloss {line}\n")
+    if weights is not None:
+        write_array(out, "weights", weights)
     write_array(out, "w", whole(model, as_is))
     model.train(True)
     z = model(x)[:, 0, 0]
@@ -339,12 +358,15 @@ def write_optimiser(out, text, make):
     n, steps = 37, 10
     w = nn.Parameter(torch.randn(n))
     gradients = torch.randn(steps, n)
-    out.write(f"case {text.split()[0]}\noptimiser {text}\n")
+    clip = re.search(r"clip (\S+)", text)
+    out.write(f"case {text}\noptimiser {text}\n")
     write_array(out, "w", w)
     write_array(out, "gradients", gradients)
     optimiser = make([w])
     for g in gradients:
         w.grad = g.clone()
+        if clip:
+            nn.utils.clip_grad_norm_([w], float(clip[1]))
         optimiser.step()
     write_array(out, "w_after", w)
     out.write("end\n")
@@ -353,9 +375,10 @@ def write_optimiser(out, text, make):
 def main():
     with open(sys.argv[1], "w", encoding="ascii") as out:
         for name, shape, text in NETS:
-            write_net(out, name, shape, text, "cross-entropy")
-        for loss in LOSSES:
-            write_net(out, loss, (1, 1, 7), "dense 9, tanh, dense 5", loss)
+            write_net(out, name, shape, text, *LOSSES[0])
+        for line, loss in LOSSES:
+            name = line if loss[2] is None else f"{line}, weighted"
+            write_net(out, name, (1, 1, 7), "dense 9, tanh, dense 5", line, loss)
         for text, make in OPTIMISERS.items():
             write_optimiser(out, text, make)
     return 0
