@@ -56,12 +56,12 @@ ALWAYS_INLINE void restore_body(const int8_t *restrict q, size_t n, float scale,
     out_x[i] = scale * (float)q[i];
 }
 
-#define DEFINE_KERNEL(isa, target)                                                                                     \
-  target static float isa##_quantise(const float *x, size_t n, int limit, uint64_t seed, uint32_t place,               \
-                                     int8_t *out_q) {                                                                  \
+#define DEFINE_KERNEL(isa, ...)                                                                                        \
+  __VA_ARGS__ static float isa##_quantise(const float *x, size_t n, int limit, uint64_t seed, uint32_t place,          \
+                                          int8_t *out_q) {                                                             \
     return quantise_body(x, n, limit, seed, place, out_q);                                                             \
   }                                                                                                                    \
-  target static void isa##_restore(const int8_t *q, size_t n, float scale, float *out_x) {                             \
+  __VA_ARGS__ static void isa##_restore(const int8_t *q, size_t n, float scale, float *out_x) {                        \
     restore_body(q, n, scale, out_x);                                                                                  \
   }
 

@@ -229,8 +229,8 @@ static void write_entries(struct entry_writer *w, const struct select_kernel *k,
       write_entry(w, at + places[i], values[places[i]]);
 }
 
-static enum err topk_encode(double fraction, const float *x, const float *copy, size_t n_values, uint8_t *out_bytes,
-                            size_t *out_n_bytes) {
+static enum err topk_encode(double fraction, const float *x, const float *copy, size_t n_values,
+                            struct entry_writer *w) {
   uint32_t histogram[SELECT_BINS] = {0};
   float values[BLOCK];
   for (size_t at = 0; at < n_values; at += BLOCK) {
@@ -240,18 +240,16 @@ static enum err topk_encode(double fraction, const float *x, const float *copy, 
       return e;
     select_count(values, n, histogram);
   }
-  struct entry_writer w = {.at = out_bytes};
   const struct select_kernel *k = select_fastest();
-  select_bound(histogram, (uint32_t)entries_of(fraction, n_values), &w.bin, &w.of_bin);
+  select_bound(histogram, (uint32_t)entries_of(fraction, n_values), &w->bin, &w->of_bin);
   for (size_t at = 0; at < n_values; at += BLOCK) {
     size_t n = block_length(at, n_values);
     for (size_t i = 0; i < n; i++)
       values[i] = x[at + i] - copy[at + i];
-    write_entries(&w, k, values, n, at);
+    write_entries(w, k, values, n, at);
   }
-  if (w.next == 0) /* all are zero */
-    write_entry(&w, 0, 0);
-  *out_n_bytes = (size_t)(w.at - out_bytes);
+  if (w->next == 0) /* all are zero */
+    write_entry(w, 0, 0);
   return ERR_OK;
 }
 
@@ -338,8 +336,12 @@ double codec_gamma(struct codec c) {
 enum err codec_encode(struct codec c, const float *x, const float *copy, size_t n_values, uint64_t seed,
                       uint8_t *out_bytes, size_t *out_n_bytes) {
   const struct codec_row *row = row_of(c.kind);
-  if (!row->bytes)
-    return topk_encode(c.fraction, x, copy, n_values, out_bytes, out_n_bytes);
+  if (!row->bytes) {
+    struct entry_writer w = {.at = out_bytes};
+    enum err e = topk_encode(c.fraction, x, copy, n_values, &w);
+    *out_n_bytes = (size_t)(w.at - out_bytes);
+    return e;
+  }
   *out_n_bytes = row->bytes(n_values);
   return dense_encode(row, x, copy, n_values, seed, out_bytes);
 }

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
   own_copy = values_new(&rng);
   out = values_new(&rng);
   halves = calloc(P, sizeof *halves);
-  payload = calloc(P, sizeof(float));
+  payload = malloc(codec_full_bytes(P));
   MUST(halves != NULL && payload != NULL);
   for (long i = -1; i < repetitions; i++) /* the first time is not counted */
     for (size_t w = 0; w < sizeof works / sizeof *works; w++) {

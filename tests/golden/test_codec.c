@@ -60,7 +60,7 @@ static size_t read_hex(char **line, uint8_t bytes[4 * MAX_VALUES]) {
   char *word = strtok_r(NULL, " \n", line);
   ck_assert_ptr_nonnull(word);
   size_t n = strlen(word) / 2;
-  ck_assert_uint_le(n, 4 * MAX_VALUES);
+  ck_assert_uint_le(n, (size_t)4 * MAX_VALUES);
   for (size_t i = 0; i < n; i++)
     bytes[i] = (uint8_t)strtoul((char[]){word[2 * i], word[2 * i + 1], '\0'}, NULL, 16);
   return n;

@@ -130,7 +130,8 @@ START_TEST(kernels_agree) {
       k->trimmed(rows(), n, 257, (n - 1) / 3, got[1]);
       if (which == 0)
         memcpy(first, got, sizeof first);
-      ck_assert_msg(memcmp(first, got, sizeof first) == 0, "%s of %zu", k->name, n);
+      for (size_t i = 0; i < 257; i++)
+        ck_assert_msg(first[0][i] == got[0][i] && first[1][i] == got[1][i], "%s of %zu", k->name, n);
     }
   }
 }

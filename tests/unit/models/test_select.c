@@ -40,7 +40,8 @@ START_TEST(kernels_agree) {
     uint16_t places[SELECT_BLOCK + 1], places_too[SELECT_BLOCK + 1];
     for (size_t i = 0; i < n; i++)
       x[i] = (float)(rng_unit(&rng) - 0.5);
-    for (float bound = 0.01f; bound < 1; bound *= 1.7f) {
+    for (int tenth = 1; tenth < 10; tenth++) {
+      float bound = 0.1f * (float)tenth * (float)tenth * 0.1f;
       uint32_t least = select_bits(bound);
       size_t found = k[0].find(x, n, least, places), expected = 0;
       for (size_t i = 0; i < n; i++)
