@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Merges eight models of 2^20 values with NumPy, one thread: lines "median SECONDS" and "trimmed SECONDS", interleaved.
+"""Merges eight models of 2^20 values with NumPy, one thread: lines "median SECONDS" and "trimmed SECONDS" of processor
+time, interleaved.
 
 usage: numpy_peer.py [REPETITIONS]"""
 import sys
@@ -13,6 +14,6 @@ WORKS = {"median": lambda: numpy.median(models, axis=0),
 
 for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
     for name, work in WORKS.items():
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        print(name, time.perf_counter() - start, flush=True)
+        print(name, time.process_time() - start, flush=True)
