@@ -38,9 +38,9 @@ def to_read(work, read):
     return lambda starling: (own(starling)[work] * 1e3, own(starling)[read] * 1e3)
 
 
-def to_numpy(work):
+def to_numpy(work, peer):
     """GB/s of models merged, beside NumPy's."""
-    return lambda starling: (MODELS * MODEL_GB / own(starling)[work], MODELS * MODEL_GB / numpy()[work])
+    return lambda starling: (MODELS * MODEL_GB / own(starling)[work], MODELS * MODEL_GB / numpy()[peer])
 
 
 def speed(work):
