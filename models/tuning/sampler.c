@@ -7,6 +7,9 @@
 #include "base/must.h"
 #include "base/rng.h"
 
+/* Squared: kernels differ by multiples, more than any size or split does, so each is to be seen once for each operation. */
+static const double variants_apart = 15;
+
 struct sampler_point {
   double z[COST_VALUES]; /* standardised */
   double representative;
@@ -35,7 +38,7 @@ static void standardise(struct sampler *s, size_t value) {
 }
 
 static double distance_squared(const struct sampler *s, size_t i, size_t j) {
-  double sum = s->points[i].variant == s->points[j].variant ? 0 : 2;
+  double sum = s->points[i].variant == s->points[j].variant ? 0 : variants_apart;
   for (size_t k = 0; k < COST_VALUES; k++) {
     double d = s->of[i].z[k] - s->of[j].z[k];
     sum += d * d;

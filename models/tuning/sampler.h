@@ -5,8 +5,8 @@
  *   div(x)   = min over measured s of ‖x − x_s‖  far from what is known
  *   unc(x)   = spread of the cost model's members
  *
- * Distances are between values standardised over the grid, and two variants are √2 apart; h² is half the mean squared
- * distance. Equal scores are decided by the seed; with a = b = c = 0 it is random sampling. Shen et al. 2026 (RDU). Pure. */
+ * Distances are between values standardised over the grid, and two variants are about four of those apart; h² is half the
+ * mean squared distance. Equal scores are decided by the seed; with a = b = c = 0 it is random sampling. Shen et al. 2026 (RDU). Pure. */
 #ifndef MODELS_TUNING_SAMPLER_H
 #define MODELS_TUNING_SAMPLER_H
 

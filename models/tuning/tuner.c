@@ -14,7 +14,7 @@ enum {
 };
 
 /* How many σ speak for what is to be measured, and against what is not measured in the end. */
-static const double hope = 0.5, caution = 0.3;
+static const double hope = 1, caution = 0.3;
 
 struct cell {
   double log_seconds; /* measured, or the model's mean */
@@ -36,8 +36,13 @@ struct tuner {
 };
 
 struct tuner_config tuner_defaults(void) {
-  return (struct tuner_config){
-      .share = 0.1, .explored = 0.7, .weights = {1, 1, 1}, .keep = 0.5, .seed = 1, .host = {1, 0}, .old_host = {1, 0}};
+  return (struct tuner_config){.share = 0.1,
+                               .explored = 0.5,
+                               .weights = {0.3, 1, 0.3},
+                               .keep = 0.5,
+                               .seed = 1,
+                               .host = {1, 0},
+                               .old_host = {1, 0}};
 }
 
 void tuner_learn_again(struct tuner_config *config, const struct cost_model *old, struct tuner_host old_host) {

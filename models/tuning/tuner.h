@@ -4,8 +4,8 @@
  * operations of their fastest variant under it. The tuner names the next cell to be measured, the caller measures it
  * (rooms below have no clock) and tells the seconds, and so on until the tuner has enough or the caller has no more time:
  *
- *   most of the budget   cells by representativeness, diversity, uncertainty (models/tuning/sampler.h)
- *   the rest             cells without which the split that looks best cannot be believed: by the lower bound ŷ − σ/2
+ *   half of the budget   cells by representativeness, diversity, uncertainty (models/tuning/sampler.h)
+ *   the rest             cells without which the split that looks best cannot be believed: by the lower bound ŷ − σ
  *
  * What was measured counts as measured, all else as the cost model (models/tuning/cost.h) says; the choice is made with the
  * upper bound ŷ + 0.3 σ, so that what nobody measured must be better by more than its doubt. With a model of another host the
