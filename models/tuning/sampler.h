@@ -26,7 +26,7 @@ MUST_USE enum err sampler_new(const struct cost_point *points, size_t n, struct 
 void sampler_free(struct sampler *s);
 
 /* The point is measured, or not wanted any more. */
-void sampler_take(struct sampler *s, size_t i);
+void sampler_take(struct sampler *s, size_t taken);
 
 /* The best of those that are left; the number of points when none is. spread [n]: of each point, NULL while nobody knows. */
 size_t sampler_pick(const struct sampler *s, const double *spread);
