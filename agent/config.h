@@ -58,6 +58,7 @@ struct site_job_config {
   char *test_path, *test_labels;               /* local test set; NULL: held out from train */
   char *global_test_path, *global_test_labels; /* a common test set; NULL: none */
   uint32_t part;                               /* of a split public set, 1 … n; 0 = the job splits nothing */
+  uint32_t memory_max_mib;                     /* of samples; more are streamed */
   uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
   double max_share;   /* WEIGHTS_SAMPLES: cap of one peer's weight */

@@ -1,7 +1,9 @@
 #include "agent/site_job.h"
 
 #include <string.h>
+#include <sys/statvfs.h>
 
+#include "agent/core/disk.h"
 #include "base/bytes.h"
 #include "crypto/digest.h"
 
@@ -34,18 +36,34 @@ struct digest site_job_first_weights(const struct site_job_config *s, const stru
   return seed;
 }
 
+struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema,
+                                   const char *state_dir) {
+  enum { LADDER_ROUNDS = 3 };
+  struct data_memory m = {.max_bytes = (uint64_t)s->memory_max_mib << 20, .folder = state_dir};
+  struct statvfs disk;
+  uint64_t publish, commit;
+  size_t n = schema_parameters(schema);
+  disk_forecast(codec_bound(s->job.contract->codec, n), codec_full_bytes(n), learner_half_arrays(&s->job.train),
+                &publish, &commit);
+  uint64_t kept = DISK_RESERVE_BYTES + LADDER_ROUNDS * (publish + commit);
+  uint64_t free_bytes = statvfs(state_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+  m.disk_max_bytes = free_bytes > kept ? free_bytes - kept : 0;
+  return m;
+}
+
 enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
-                            const struct work_hook *hook, struct splits *out_splits, struct dataset **out_global,
-                            struct data_place *out_why) {
+                            const struct work_hook *hook, struct data_memory *memory, struct splits *out_splits,
+                            struct dataset **out_global, struct data_place *out_why) {
   const struct data_source source = {.train = {s->train_path, s->train_labels},
                                      .test = {s->test_path, s->test_labels},
                                      .part = s->part,
                                      .saved = saved->n > 0 ? saved : NULL,
-                                     .hook = hook};
+                                     .hook = hook,
+                                     .memory = memory};
   const struct data_file global = {s->global_test_path, s->global_test_labels};
   enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, out_splits, out_why);
   if (e == ERR_OK && with_global && global.path != NULL)
-    e = dataset_open_test(&global, s->job.contract, &out_splits->train->scale, hook, out_global, out_why);
+    e = dataset_open_test(&global, s->job.contract, &out_splits->train->scale, hook, memory, out_global, out_why);
   return e;
 }
 

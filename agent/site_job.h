@@ -18,12 +18,18 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
 struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
                                      const struct digest *schema);
 
+/* What memory and disk samples may take: data.memory_max_mib, and what is free in the state directory but for the rounds that
+ * the disk ladder wants room for. store.max_mib bounds what is stored, and so not this. `state_dir` is borrowed. */
+struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema, const char *state_dir);
+
 /* Reads the site's training data and, where wanted and given, the common test set (else *out_global is left alone).
- * `saved`: scale that was stored with a model, n = 0 for none. `hook`: NULL, or asked while reading. The caller closes both
+ * `saved`: scale that was stored with a model, n = 0 for none. `hook`: NULL, or asked while reading. `memory`: as
+ * dataset_open, NULL for no cap. The caller closes both
  * also after a failure. Errors as dataset_open, out_why as there. */
 MUST_USE enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
-                                     const struct work_hook *hook, struct splits *out_splits,
-                                     struct dataset **out_global, struct data_place *out_why);
+                                     const struct work_hook *hook, struct data_memory *memory,
+                                     struct splits *out_splits, struct dataset **out_global,
+                                     struct data_place *out_why);
 
 /* The newest version of a name in the site file: whose settings a version that came as a job file runs with. NULL. */
 const struct site_job_config *site_job_newest(const struct config *c, const char *name);

@@ -326,7 +326,10 @@ struct sampler {
   struct rng rng;
   uint64_t pass;
   size_t at;
+  size_t expected; /* of the pass: told to the data set */
 };
+
+enum { BATCHES_AHEAD = 8 };
 
 static void order_reset(struct learner *l) {
   for (size_t i = 0; i < l->train->n; i++)
@@ -339,6 +342,16 @@ static void pass_begin(struct sampler *s, struct learner *l) {
     order_reset(l);
   }
   rng_shuffle(&s->rng, l->order, l->train->n);
+  s->expected = s->at;
+}
+
+/* Streamed samples are read ahead, within the pass. */
+static void look_ahead(struct sampler *s, struct learner *l) {
+  size_t left = l->train->n - s->at, ahead = (size_t)BATCHES_AHEAD * l->config.train.batch;
+  size_t until = s->at + (left < ahead ? left : ahead);
+  if (until > s->expected)
+    dataset_expect(l->train, l->order + s->expected, until - s->expected);
+  s->expected = until;
 }
 
 static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
@@ -358,6 +371,7 @@ static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t
   size_t left = l->train->n - s->at;
   *out_n = left < l->config.train.batch ? left : l->config.train.batch;
   const uint32_t *index = l->order + s->at;
+  look_ahead(s, l);
   s->at += *out_n;
   return index;
 }
@@ -386,17 +400,19 @@ static void step(struct learner *l, double rate) {
   }
 }
 
-static struct loss_sum train_batch(struct learner *l, const uint32_t *index, size_t n, double rate,
-                                   struct rng *dropout) {
+static enum err train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout,
+                            struct loss_sum *out_sum) {
   struct loss loss = plain_loss(l);
   loss.label_smoothing = l->config.train.label_smoothing;
   loss.weights = l->weights;
-  dataset_gather(l->train, index, n, net_input(l->net));
+  enum err e = dataset_gather(l->train, index, n, net_input(l->net));
+  if (e)
+    return e;
   const float *z = net_forward_training(l->net, l->x, n, dropout);
   const struct answers answers = answers_of(l, l->train, index, n);
-  struct loss_sum sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, l->d_z);
+  *out_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, l->d_z);
   step(l, rate);
-  return sum;
+  return ERR_OK;
 }
 
 static enum err call_hook(const struct work_hook *hook, size_t done, size_t total) {
@@ -417,8 +433,10 @@ static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, dou
     if (e)
       return e;
     size_t n;
+    struct loss_sum one;
     const uint32_t *index = sampler_next(&sampler, l, &n);
-    struct loss_sum one = train_batch(l, index, n, rate, &dropout);
+    if ((e = train_batch(l, index, n, rate, &dropout, &one)))
+      return e;
     all.sum += one.sum;
     all.weight += one.weight;
     if (!isfinite(all.sum))
@@ -579,15 +597,27 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
 
 /* ---- evaluation */
 
-static void evaluate_batch(struct learner *l, const struct dataset *d, size_t first, size_t n, struct metrics *m) {
+/* The samples from `first` on that are evaluated at once; their number. */
+static size_t evaluation_batch(struct learner *l, const struct dataset *d, size_t first) {
+  size_t n = d->n - first < l->max_batch ? d->n - first : l->max_batch;
   for (size_t i = 0; i < n; i++)
     l->index[i] = (uint32_t)(first + i);
-  dataset_gather(d, l->index, n, net_input(l->net));
+  return n;
+}
+
+static enum err evaluate_batch(struct learner *l, const struct dataset *d, size_t first, struct metrics *m) {
+  if (first + l->max_batch < d->n)
+    dataset_expect(d, l->index, evaluation_batch(l, d, first + l->max_batch));
+  size_t n = evaluation_batch(l, d, first);
+  enum err e = dataset_gather(d, l->index, n, net_input(l->net));
+  if (e)
+    return e;
   const float *z = net_forward(l->net, l->x, n);
   const struct answers answers = answers_of(l, d, l->index, n);
   const struct loss loss = plain_loss(l);
   double loss_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, NULL).sum;
   metrics_add(m, z, &answers, n, l->arch->n_outputs, loss_sum);
+  return ERR_OK;
 }
 
 enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
@@ -603,7 +633,7 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
     e = call_hook(hook, at, d->n);
     if (!e)
-      evaluate_batch(l, d, at, d->n - at < l->max_batch ? d->n - at : l->max_batch, &m);
+      e = evaluate_batch(l, d, at, &m);
   }
   net_store(l->net, l->x);
   if (!e)

@@ -195,7 +195,9 @@ static enum err measure_scale(struct import *i) {
         "sd into the job file");
     return ERR_CONTRACT;
   }
-  enum err e = because_of_file(i, site_job_open_data(i->site_job, &none, false, NULL, &data, &unused, &place), &place);
+  struct data_memory memory = site_job_memory(i->site_job, i->schema, i->config->state_dir);
+  enum err e =
+      because_of_file(i, site_job_open_data(i->site_job, &none, false, NULL, &memory, &data, &unused, &place), &place);
   if (e == ERR_OK)
     e = because(i, snapshot_scale_text(&data.train->scale, &i->scale), "the scaling");
   splits_close(&data);

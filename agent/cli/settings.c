@@ -195,12 +195,12 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);
   uint64_t written = written_a_round(c, s);
-  return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
+  return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",
-                   (json_int_t)memory, "disk_bytes", (json_int_t)disk, "round_bytes", (json_int_t)round, "shadow_bytes",
-                   (json_int_t)shadow, "shadow_seconds", shadow > 0 ? shadow_seconds(c, s) : json_null(),
-                   "written_bytes", (json_int_t)written, "written_day_bytes",
-                   written_a_day(written, seconds_a_round(c, s)));
+                   (json_int_t)memory, "samples_max_bytes", (json_int_t)s->memory_max_mib << 20, "disk_bytes",
+                   (json_int_t)disk, "round_bytes", (json_int_t)round, "shadow_bytes", (json_int_t)shadow,
+                   "shadow_seconds", shadow > 0 ? shadow_seconds(c, s) : json_null(), "written_bytes",
+                   (json_int_t)written, "written_day_bytes", written_a_day(written, seconds_a_round(c, s)));
 }
 
 /* The first job's row with what is of the site; where there are several, all of them in `jobs`, too. */
@@ -229,6 +229,7 @@ static void view_check(const struct call *call, const json_t *data, FILE *out) {
                                           {"PEERS", "peers", FORM_COUNT},
                                           {"AT MOST", "follow_max", FORM_COUNT},
                                           {"IN MEMORY", "memory_bytes", FORM_BYTES},
+                                          {"SAMPLES AT MOST", "samples_max_bytes", FORM_BYTES},
                                           {"ON DISK", "disk_bytes", FORM_BYTES},
                                           {"EACH WAY A ROUND", "round_bytes", FORM_BYTES},
                                           {"DISK A ROUND", "written_bytes", FORM_BYTES},

@@ -92,6 +92,17 @@ static void print_note(const json_t *data, const char *what, const char *path, F
   fputc('\n', out);
 }
 
+/* Samples that did not fit into memory. */
+static void print_streamed(const json_t *data, FILE *out) {
+  if (json_integer_value(json_at(data, "job.streamed_bytes")) == 0)
+    return;
+  fputs("samples   ", out);
+  print_at(data, "job.streamed_bytes", FORM_BYTES, out);
+  fputs(" streamed from disk, ", out);
+  print_at(data, "job.samples_bytes", FORM_BYTES, out);
+  fputs(" in memory (data.memory_max_mib)\n", out);
+}
+
 /* What the model trained alone costs; nothing where none is wanted. */
 static void print_shadow(const json_t *data, FILE *out) {
   const json_t *shadow = json_at(data, "job.shadow");
@@ -137,6 +148,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_at(data, "why", FORM_TEXT, out);
   fputc('\n', out);
   print_job(data, out);
+  print_streamed(data, out);
   print_shadow(data, out);
   print_disk(data, out);
   print_note(data, "local", "job.local_note", out);

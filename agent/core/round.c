@@ -115,6 +115,8 @@ static void on_load_result(struct round_machine *m, const struct trainer_result 
   m->shown.n_samples = r->n_samples;
   m->shown.n_test = r->n_test;
   m->shown.n_global_test = r->n_global_test;
+  m->shown.samples_bytes = r->samples_bytes;
+  m->shown.streamed_bytes = r->streamed_bytes;
   m->epoch_steps = r->epoch_steps;
   m->awaits_scale = m->config.is_pooled && r->scale.n == 0;
   if (m->awaits_scale)

@@ -148,7 +148,8 @@ struct round_view {
   uint64_t starts_at_ms; /* of the next training, which waits for its time; 0 = none does */
   uint32_t steps;        /* of the training in work or the last one; 0 = none yet */
   uint32_t n_samples, n_test, n_global_test;
-  bool has_loss; /* the training of the round last merged was since the start */
+  uint64_t samples_bytes, streamed_bytes; /* of all sets, in memory and on disk */
+  bool has_loss;                          /* the training of the round last merged was since the start */
   double train_loss;
   struct store_metrics metrics;  /* of the last merge */
   uint32_t n_merged, n_expected; /* of the last merge */

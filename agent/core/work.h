@@ -92,7 +92,8 @@ struct trainer_result {
 
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
   uint32_t n_samples, n_validation, n_test, n_global_test;
-  uint32_t epoch_steps; /* JOB_LOAD: in one pass over the training samples */
+  uint32_t epoch_steps;                   /* JOB_LOAD: in one pass over the training samples */
+  uint64_t samples_bytes, streamed_bytes; /* JOB_LOAD: of all sets, in memory and on disk */
 
   /* JOB_LOAD with pooled scaling: the numbers kept with the model, else (n = 0) the statistics of the training samples. */
   struct scale scale;

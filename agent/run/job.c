@@ -200,8 +200,8 @@ enum err job_start_trainer(struct agent_job *j) {
                                   .init = site_job_first_weights(j->config, &j->id, &j->schema_digest),
                                   .n_copies = j->agent->config->n_peers};
   const struct config *c = j->agent->config;
-  if (c->kernels == KERNELS_MEASURED)
-    config.state_dir = c->state_dir;
+  config.state_dir = c->state_dir;
+  config.measures = c->kernels == KERNELS_MEASURED;
   config.n_jobs = c->n_jobs > 1 ? (uint32_t)c->n_jobs : 1;
   return trainer_start(&config, &j->trainer);
 }

@@ -377,7 +377,8 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
     log_event(LOG_INFO, "data-loaded", NULL,
               LOG_FIELDS(log_text("job", j->config->job.name), log_integer("train", r->n_samples),
                          log_integer("validation", r->n_validation), log_integer("test", r->n_test),
-                         log_integer("global_test", r->n_global_test), log_text("warning", r->sentence)));
+                         log_integer("global_test", r->n_global_test),
+                         log_integer("streamed_bytes", (int64_t)r->streamed_bytes), log_text("warning", r->sentence)));
   if (is_load && e == ERR_OK && r->warm_note[0]) {
     log_event(LOG_INFO, "warm-start", NULL,
               LOG_FIELDS(log_text("job", j->config->job.name), log_integer("version", j->config->job.version),

@@ -273,6 +273,8 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "train_loss", v.has_loss ? json_number(v.train_loss) : json_null());
   json_object_set_new(o, "samples", json_integer(v.n_samples));
   json_object_set_new(o, "test_samples", json_integer(v.n_test));
+  json_object_set_new(o, "samples_bytes", json_integer((json_int_t)v.samples_bytes));
+  json_object_set_new(o, "streamed_bytes", json_integer((json_int_t)v.streamed_bytes));
   json_object_set_new(o, "metric", json_string(metric_name(contract_metric(job->contract))));
   json_object_set_new(o, "local", v.metrics.has_local ? json_number(v.metrics.local_headline) : json_null());
   json_object_set_new(o, "global", v.metrics.has_global ? json_number(v.metrics.global_headline) : json_null());

@@ -99,8 +99,7 @@ static enum err open_kernels(struct trainer *t) {
                                   .arch = schema_arch(t->config.schema),
                                   .batch = job->train.batch,
                                   .n_jobs = t->config.n_jobs};
-  if (t->config.state_dir != NULL &&
-      tuning_path(t->config.state_dir, job->name, job->version, t->kernels_path) == ERR_OK)
+  if (t->config.measures && tuning_path(t->config.state_dir, job->name, job->version, t->kernels_path) == ERR_OK)
     config.path = t->kernels_path;
   return kernels_open(&config, &hook, &t->kernels);
 }
@@ -124,8 +123,14 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct work_hook hook = {stop_or_go_on, t};
+  struct data_memory memory = {0};
+  const bool has_disk = t->config.state_dir != NULL;
+  if (has_disk)
+    memory = site_job_memory(c, t->config.schema, t->config.state_dir);
   struct data_place why;
-  enum err e = site_job_open_data(c, saved, true, &hook, &t->data, &t->global_test, &why);
+  enum err e = site_job_open_data(c, saved, true, &hook, has_disk ? &memory : NULL, &t->data, &t->global_test, &why);
+  result->samples_bytes = memory.used_bytes;
+  result->streamed_bytes = memory.disk_bytes;
   if (e != ERR_OK) {
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;

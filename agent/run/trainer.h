@@ -22,7 +22,8 @@ struct trainer_config {
   const struct schema *schema;
   struct digest init;    /* seed of the first weights */
   size_t n_copies;       /* peers */
-  const char *state_dir; /* where measurements of this host are kept; NULL: nothing is measured */
+  const char *state_dir; /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
+  bool measures;         /* which kernels are fast here; else the built-in choice */
   uint32_t n_jobs;       /* that share the processors, at least 1 */
 };
 

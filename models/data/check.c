@@ -437,30 +437,42 @@ enum err check_test(const struct profile *p, const struct contract *c, struct fi
   return j.e;
 }
 
-/* The figures of input i of the samples, raw; of all values together where i is SIZE_MAX. */
-static struct column_profile measure(const struct dataset *d, const struct contract *c, size_t i) {
-  struct column_profile column = {0};
+/* The figures of each column of the samples, raw; of images one for all values. */
+static enum err measure(const struct dataset *d, const struct contract *c, size_t n_columns,
+                        struct column_profile *columns) {
   double lo, hi;
   contract_range(c, &lo, &hi);
-  double step = d->bytes != NULL ? (hi - lo) / UINT8_MAX : 1, base = d->bytes != NULL ? lo : 0;
-  size_t from = i == SIZE_MAX ? 0 : i, stride = i == SIZE_MAX ? 1 : d->n_inputs;
-  for (size_t at = from; at < d->n * d->n_inputs; at += stride)
-    column_add(&column, base + step * (d->bytes != NULL ? (double)d->bytes[at] : (double)d->floats[at]));
-  return column;
+  bool has_bytes = dataset_has_bytes(d);
+  double step = has_bytes ? (hi - lo) / UINT8_MAX : 1, base = has_bytes ? lo : 0;
+  for (size_t first = 0, n; first < d->n; first += n) {
+    const void *rows;
+    enum err e = dataset_rows(d, first, &rows, &n);
+    if (e != ERR_OK)
+      return e;
+    for (size_t at = 0; at < n * d->n_inputs; at++)
+      column_add(&columns[n_columns == 1 ? 0 : at % d->n_inputs],
+                 base + step * (has_bytes ? (double)((const uint8_t *)rows)[at] : (double)((const float *)rows)[at]));
+  }
+  return ERR_OK;
 }
 
 enum err check_dataset(const struct dataset *d, const struct contract *c, struct findings *f) {
   struct judge j = {.c = c, .f = f};
   bool is_image = contract_is_image(c);
-  for (size_t i = 0; i < (is_image ? 1 : c->n_features); i++) {
+  size_t n = is_image ? 1 : c->n_features;
+  struct column_profile *columns = calloc(n, sizeof *columns);
+  if (columns == NULL)
+    return ERR_NO_MEMORY;
+  j.e = measure(d, c, n, columns);
+  for (size_t i = 0; j.e == ERR_OK && i < n; i++) {
     const struct expected x = expected_of(c, i);
-    const struct column_profile column = measure(d, c, is_image ? SIZE_MAX : i);
     if (is_image)
       speak_of(&j, "images");
     else
       speak_of(&j, "feature %zu \"%s\"", i, c->features[i].name);
-    judge_unit(&j, &column, &x);
+    judge_unit(&j, &columns[i], &x);
   }
+  free(columns);
   return j.e;
 }
 

@@ -68,7 +68,8 @@ MUST_USE enum err check_training(const struct profile *p, const struct contract 
  * nor few samples matter, duplicates do. */
 MUST_USE enum err check_test(const struct profile *p, const struct contract *c, struct findings *f);
 
-/* Units and scaling alone, of samples that were read already: what a run can still be warned about. */
+/* Units and scaling alone, of samples that were read already: what a run can still be warned about. ERR_NO_MEMORY; ERR_IO,
+ * of streamed samples. */
 MUST_USE enum err check_dataset(const struct dataset *d, const struct contract *c, struct findings *f);
 
 /* How many of the contract's features have no finding in the profile's columns, and how many classes have a sample. */

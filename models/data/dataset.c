@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/must.h"
 #include "models/data/sample.h"
+#include "models/data/scratch.h"
 #include "models/kernels/standardise.h"
 
 void dataset_close(struct dataset *d) {
@@ -15,6 +16,7 @@ void dataset_close(struct dataset *d) {
     return;
   free(d->bytes);
   free(d->floats);
+  scratch_close(d->scratch);
   free(d->labels);
   free(d->targets);
   scale_done(&d->scale);
@@ -39,8 +41,8 @@ static enum err no_memory(struct data_place *why) {
 
 struct table {
   struct dataset *d;
-  size_t capacity;
   bool has_labels;
+  struct data_memory *memory; /* NULL: no cap */
 };
 
 static bool has_labels(const struct contract *c) {
@@ -53,11 +55,12 @@ static size_t targets_of(const struct contract *c) {
   return answer == ANSWER_NUMBER ? 1 : answer == ANSWER_SET ? c->n_classes : 0;
 }
 
-static enum err table_init(struct table *t, const struct contract *c, struct data_place *why) {
+static enum err table_init(struct table *t, const struct contract *c, struct data_memory *memory,
+                           struct data_place *why) {
   struct dataset *d = calloc(1, sizeof *d);
   if (d == NULL)
     return no_memory(why);
-  *t = (struct table){.d = d};
+  *t = (struct table){.d = d, .memory = memory};
   d->task = c->task;
   d->n_inputs = contract_n_inputs(c);
   d->n_classes = c->n_classes;
@@ -83,12 +86,27 @@ static enum err rows_resize(void **array, size_t n, size_t row_bytes) {
   return ERR_OK;
 }
 
+static size_t row_bytes(const struct dataset *d) {
+  return d->n_inputs * (d->has_bytes ? sizeof *d->bytes : sizeof *d->floats);
+}
+
+/* Bytes of a sample in memory: its label, its targets, its place in the order of training, and its inputs. */
+static size_t sample_bytes(const struct dataset *d, bool has_labels, bool is_on_disk) {
+  return (has_labels ? sizeof *d->labels : 0) + d->n_targets * sizeof *d->targets + sizeof(uint32_t) +
+         (is_on_disk ? 0 : row_bytes(d));
+}
+
+static size_t table_sample_bytes(const struct table *t) {
+  return sample_bytes(t->d, t->has_labels, t->d->scratch != NULL);
+}
+
 /* n ≤ 2 · MAX_SAMPLES and n_inputs ≤ MAX_FEATURES. */
-static enum err table_resize(struct table *t, bool has_floats, size_t n) {
+static enum err table_resize(struct table *t, size_t n) {
   struct dataset *d = t->d;
   void *bytes = d->bytes, *floats = d->floats, *labels = d->labels, *targets = d->targets;
-  enum err e = has_floats ? rows_resize(&floats, n, d->n_inputs * sizeof *d->floats)
-                          : rows_resize(&bytes, n, d->n_inputs * sizeof *d->bytes);
+  enum err e = ERR_OK;
+  if (d->scratch == NULL)
+    e = rows_resize(d->has_bytes ? &bytes : &floats, n, row_bytes(d));
   if (e == ERR_OK)
     e = rows_resize(&labels, n, t->has_labels ? sizeof *d->labels : 0);
   if (e == ERR_OK)
@@ -97,9 +115,65 @@ static enum err table_resize(struct table *t, bool has_floats, size_t n) {
   d->floats = floats;
   d->labels = labels;
   d->targets = targets;
+  if (e != ERR_OK)
+    return e;
+  if (t->memory != NULL)
+    t->memory->used_bytes = t->memory->used_bytes - d->capacity * table_sample_bytes(t) + n * table_sample_bytes(t);
+  d->capacity = n;
+  return ERR_OK;
+}
+
+static enum err disk_put(struct data_memory *m, struct dataset *d, const void *row) {
+  if (m->disk_max_bytes < m->disk_bytes || m->disk_max_bytes - m->disk_bytes < row_bytes(d))
+    return m->fault = ERR_NO_SPACE;
+  m->disk_bytes += row_bytes(d);
+  return m->fault = scratch_put(d->scratch, row);
+}
+
+/* From now on the inputs are on disk, those so far too. */
+static enum err spill(struct data_memory *m, struct dataset *d) {
+  const uint8_t *rows = d->has_bytes ? d->bytes : (const uint8_t *)d->floats;
+  enum err e = scratch_open(m->folder, row_bytes(d), &d->scratch);
+  for (size_t i = 0; e == ERR_OK && i < d->n; i++)
+    e = disk_put(m, d, rows + i * row_bytes(d));
   if (e == ERR_OK)
-    t->capacity = n;
+    e = scratch_end(d->scratch);
+  m->fault = e;
+  free(d->bytes);
+  free(d->floats);
+  d->bytes = NULL;
+  d->floats = NULL;
+  m->used_bytes = m->used_bytes - d->capacity * row_bytes(d) + scratch_buffer_bytes(row_bytes(d));
   return e;
+}
+
+/* Makes the set smaller that takes the most; none where all are smaller than a buffer. */
+static enum err spill_largest(struct data_memory *m) {
+  struct dataset *largest = NULL;
+  for (size_t i = 0; i < m->n_sets; i++) {
+    struct dataset *d = m->sets[i];
+    bool is_worth_it = d->scratch == NULL && d->capacity * row_bytes(d) > scratch_buffer_bytes(row_bytes(d));
+    if (is_worth_it && (largest == NULL || d->capacity > largest->capacity))
+      largest = d;
+  }
+  return largest == NULL ? (m->fault = ERR_NO_SPACE) : spill(m, largest);
+}
+
+/* How many samples more the cap leaves room for. */
+static size_t room_left(const struct table *t) {
+  const struct data_memory *m = t->memory;
+  uint64_t left = m == NULL ? SIZE_MAX : m->max_bytes > m->used_bytes ? m->max_bytes - m->used_bytes : 0;
+  return (size_t)(left / table_sample_bytes(t));
+}
+
+static enum err table_grow(struct table *t) {
+  size_t wanted = t->d->n == 0 ? 64 : t->d->n, more;
+  while ((more = room_left(t)) == 0) {
+    enum err e = spill_largest(t->memory);
+    if (e != ERR_OK)
+      return e;
+  }
+  return table_resize(t, t->d->capacity + (more < wanted ? more : wanted));
 }
 
 static void count_classes(struct dataset *d, const struct sample *sample) {
@@ -109,17 +183,27 @@ static void count_classes(struct dataset *d, const struct sample *sample) {
     d->class_counts[c] += sample->targets[c] > 0;
 }
 
+static void table_begin(struct table *t, const struct sample *first) {
+  t->d->has_bytes = first->floats == NULL;
+  if (t->memory == NULL)
+    return;
+  MUST(t->memory->n_sets < MAX_DATA_SETS);
+  t->memory->sets[t->memory->n_sets++] = t->d;
+}
+
 static enum err table_put(struct table *t, const struct sample *sample) {
   struct dataset *d = t->d;
-  if (d->n == t->capacity) {
-    enum err e = table_resize(t, sample->floats != NULL, d->n == 0 ? 64 : 2 * d->n);
-    if (e != ERR_OK)
-      return e;
-  }
-  if (sample->floats != NULL)
-    memcpy(d->floats + d->n * d->n_inputs, sample->floats, d->n_inputs * sizeof *d->floats);
-  else
-    memcpy(d->bytes + d->n * d->n_inputs, sample->bytes, d->n_inputs);
+  if (d->capacity == 0)
+    table_begin(t, sample);
+  enum err e = d->n == d->capacity ? table_grow(t) : ERR_OK;
+  if (e == ERR_OK && d->scratch != NULL)
+    e = disk_put(t->memory, d, d->has_bytes ? sample->bytes : (const void *)sample->floats);
+  if (e != ERR_OK)
+    return e;
+  if (d->floats != NULL)
+    memcpy(d->floats + d->n * d->n_inputs, sample->floats, row_bytes(d));
+  if (d->bytes != NULL)
+    memcpy(d->bytes + d->n * d->n_inputs, sample->bytes, row_bytes(d));
   if (d->labels != NULL)
     d->labels[d->n] = sample->label;
   if (d->targets != NULL)
@@ -129,12 +213,28 @@ static enum err table_put(struct table *t, const struct sample *sample) {
   return ERR_OK;
 }
 
+/* What kept samples from going to disk; other errors have their sentence already. */
+static enum err disk_fault(const struct data_memory *m, enum err e, struct data_place *why) {
+  const uint64_t mib = 1 << 20;
+  if (e == ERR_OK || m == NULL || m->fault == ERR_OK)
+    return e;
+  if (m->fault == ERR_NO_SPACE)
+    return data_fault(why, m->fault,
+                      "its samples need more than %" PRIu64 " MiB of memory (data.memory_max_mib) and the %" PRIu64
+                      " MiB that are free on disk; raise the one or make room there",
+                      m->max_bytes / mib, m->disk_max_bytes / mib);
+  return data_fault(why, m->fault, "its samples do not fit into memory, and cannot be kept in %.100s: %s", m->folder,
+                    err_sentence(m->fault));
+}
+
 /* Gives the spare room back and the table away; NULL when nothing is in it. */
 static enum err table_take(struct table *t, struct dataset **out_dataset, struct data_place *why) {
+  if (t->d->scratch != NULL && (t->memory->fault = scratch_end(t->d->scratch)) != ERR_OK)
+    return disk_fault(t->memory, t->memory->fault, why);
   if (t->d->n == 0) {
     dataset_close(t->d);
     t->d = NULL;
-  } else if (table_resize(t, t->d->floats != NULL, t->d->n) != ERR_OK) {
+  } else if (table_resize(t, t->d->n) != ERR_OK) {
     return no_memory(why);
   }
   *out_dataset = t->d;
@@ -277,7 +377,7 @@ static enum err intake_read(struct intake *in, const struct data_source *source,
   if (e == ERR_OK)
     e = sample_read(&source->train, c, &sink, &in->train.d->n_ignored_columns, why);
   if (e != ERR_OK)
-    return e;
+    return disk_fault(source->memory, e, why);
   if (in->parts.n > 0 && in->n_seen != in->parts.n)
     return data_fault(why, ERR_BUSY, "it changed while it was read; try again");
   if (in->train.d->n == 0 && in->train.d->n_anomalies > 0)
@@ -298,7 +398,7 @@ struct raw {
 static struct raw raw_of(const struct dataset *d, const struct contract *c) {
   double lo, hi;
   contract_range(c, &lo, &hi);
-  return d->floats != NULL ? (struct raw){0, 1} : (struct raw){lo, (hi - lo) / UINT8_MAX};
+  return dataset_has_bytes(d) ? (struct raw){lo, (hi - lo) / UINT8_MAX} : (struct raw){0, 1};
 }
 
 /* x' = (lo + v·step − mean) / sd = (v − (mean − lo) / step) · (step / sd) */
@@ -318,16 +418,32 @@ static enum err scale_apply(struct dataset *d, const struct contract *c, const s
   return ERR_OK;
 }
 
+/* Adds rows of stored values. */
+static void measure_rows(const struct dataset *d, struct raw raw, const void *rows, size_t n,
+                         struct scale_stats *stats) {
+  const uint8_t *bytes = rows;
+  const float *floats = rows;
+  for (size_t i = 0; i < n * d->n_inputs; i += stats->n) {
+    for (size_t k = 0; k < stats->n; k++)
+      stats->x[k] = raw.lo + raw.step * (dataset_has_bytes(d) ? (double)bytes[i + k] : (double)floats[i + k]);
+    scale_stats_add(stats);
+  }
+}
+
 enum err dataset_measure(const struct dataset *d, const struct contract *c, struct scale_stats *out_stats) {
-  struct raw raw = raw_of(d, c);
   struct scale_stats stats;
+  const void *rows;
   enum err e = scale_stats_init(&stats, contract_is_image(c) ? 1 : d->n_inputs);
   if (e != ERR_OK)
     return e;
-  for (size_t i = 0; i < d->n * d->n_inputs; i += stats.n) {
-    for (size_t k = 0; k < stats.n; k++)
-      stats.x[k] = raw.lo + raw.step * (d->floats != NULL ? (double)d->floats[i + k] : (double)d->bytes[i + k]);
-    scale_stats_add(&stats);
+  for (size_t at = 0, n; e == ERR_OK && at < d->n; at += n)
+    if ((e = dataset_rows(d, at, &rows, &n)) == ERR_OK)
+      measure_rows(d, raw_of(d, c), rows, n, &stats);
+    else
+      n = 0;
+  if (e != ERR_OK) {
+    scale_stats_done(&stats);
+    return e;
   }
   *out_stats = stats;
   return ERR_OK;
@@ -358,9 +474,10 @@ static enum err scale_train(struct dataset *train, const struct contract *c, con
   if (c->scale.rule != SCALE_LOCAL)
     return scale_apply(train, c, &c->scale, why);
   struct scale measured = {0};
-  if (scale_measure(train, c, &measured) != ERR_OK)
-    return no_memory(why);
-  enum err e = scale_apply(train, c, &measured, why);
+  enum err e = scale_measure(train, c, &measured);
+  if (e != ERR_OK)
+    return data_fault(why, e, "%s", err_sentence(e));
+  e = scale_apply(train, c, &measured, why);
   scale_done(&measured);
   return e;
 }
@@ -372,15 +489,16 @@ static enum err table_put_all(void *context, const struct sample *sample) {
 }
 
 enum err dataset_open_test(const struct data_file *file, const struct contract *contract, const struct scale *scale,
-                           const struct work_hook *hook, struct dataset **out_test, struct data_place *out_why) {
+                           const struct work_hook *hook, struct data_memory *memory, struct dataset **out_test,
+                           struct data_place *out_why) {
   struct table t = {0};
   const struct sample_sink sink = {table_put_all, &t, hook};
   struct dataset *d = NULL;
   enum err e = data_place_init(out_why, file->path);
   if (e == ERR_OK)
-    e = table_init(&t, contract, out_why);
+    e = table_init(&t, contract, memory, out_why);
   if (e == ERR_OK)
-    e = sample_read(file, contract, &sink, &t.d->n_ignored_columns, out_why);
+    e = disk_fault(memory, sample_read(file, contract, &sink, &t.d->n_ignored_columns, out_why), out_why);
   if (e == ERR_OK)
     e = table_take(&t, &d, out_why);
   if (e == ERR_OK) {
@@ -427,13 +545,14 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
   struct splits splits = {0};
   enum err e = data_place_init(out_why, source->train.path);
   for (size_t i = 0; e == ERR_OK && i < N_TABLES; i++)
-    e = table_init(tables[i], contract, out_why);
+    e = table_init(tables[i], contract, source->memory, out_why);
   if (e == ERR_OK)
     e = intake_read(&in, source, contract, out_why);
   if (e == ERR_OK)
     e = splits_take(&in, contract, source->saved, &splits, out_why);
   if (e == ERR_OK && source->test.path != NULL)
-    e = dataset_open_test(&source->test, contract, &splits.train->scale, source->hook, &splits.test, out_why);
+    e = dataset_open_test(&source->test, contract, &splits.train->scale, source->hook, source->memory, &splits.test,
+                          out_why);
   if (e == ERR_OK) {
     *out_splits = splits;
     splits = (struct splits){0};
@@ -447,6 +566,54 @@ enum err dataset_open(const struct data_source *source, const struct contract *c
 
 /* ---- batches ---- */
 
+bool dataset_has_bytes(const struct dataset *d) {
+  return d->scratch != NULL ? d->has_bytes : d->bytes != NULL;
+}
+
+enum err dataset_rows(const struct dataset *d, size_t first, const void **out_rows, size_t *out_n) {
+  if (d->scratch != NULL)
+    return scratch_read(d->scratch, first, d->n - first, out_rows, out_n);
+  *out_rows = d->bytes != NULL ? d->bytes + first * d->n_inputs : (const void *)(d->floats + first * d->n_inputs);
+  *out_n = d->n - first;
+  return ERR_OK;
+}
+
+/* How many of the samples stand one behind the other. */
+static size_t run_of(const uint32_t *index, size_t n) {
+  size_t run = 1;
+  while (run < n && index[run] == index[0] + run)
+    run++;
+  return run;
+}
+
+void dataset_expect(const struct dataset *d, const uint32_t *index, size_t n) {
+  for (size_t s = 0, run; d->scratch != NULL && s < n; s += run) {
+    run = run_of(index + s, n - s);
+    scratch_expect(d->scratch, index[s], run);
+  }
+}
+
+static void standardise_floats(const struct dataset *d, const float *row, float *out_x) {
+  for (size_t i = 0; i < d->n_inputs; i++)
+    out_x[i] = (float)(((double)row[i] - d->shift[i]) * d->gain[i]);
+}
+
+static enum err gather_streamed(const struct dataset *d, const struct standardise *kernel, const uint32_t *index,
+                                size_t n, float *out_x) {
+  for (size_t s = 0, run; s < n; s += run) {
+    const void *rows;
+    enum err e = scratch_read(d->scratch, index[s], run_of(index + s, n - s), &rows, &run);
+    if (e != ERR_OK)
+      return e;
+    for (size_t i = 0; i < run; i++, out_x += d->n_inputs)
+      if (d->has_bytes)
+        kernel->bytes((const uint8_t *)rows + i * d->n_inputs, d->n_inputs, d->shift, d->gain, out_x);
+      else
+        standardise_floats(d, (const float *)rows + i * d->n_inputs, out_x);
+  }
+  return ERR_OK;
+}
+
 /* Samples lie anywhere, so each is asked for while those before it are standardised. Always inline: gcc takes a function
  * that only prefetches for one without effect. */
 enum { PREFETCHED = 4, LINE_BYTES = 64 };
@@ -458,9 +625,11 @@ __attribute__((always_inline)) static inline void prefetch_sample(const struct d
     __builtin_prefetch(all + sample * n_bytes + i);
 }
 
-void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x) {
+enum err dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x) {
   const struct cpu cpu = cpu_detect();
   const struct standardise *kernel = standardise_fastest(&cpu);
+  if (d->scratch != NULL)
+    return gather_streamed(d, kernel, index, n, out_x);
   for (size_t s = 0; s < n && s < PREFETCHED; s++)
     prefetch_sample(d, index[s]);
   for (size_t s = 0; s < n; s++, out_x += d->n_inputs) {
@@ -470,9 +639,9 @@ void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, fl
     if (d->bytes != NULL)
       kernel->bytes(d->bytes + from, d->n_inputs, d->shift, d->gain, out_x);
     else
-      for (size_t i = 0; i < d->n_inputs; i++)
-        out_x[i] = (float)(((double)d->floats[from + i] - d->shift[i]) * d->gain[i]);
+      standardise_floats(d, d->floats + from, out_x);
   }
+  return ERR_OK;
 }
 
 void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_t n, uint16_t *out_labels) {

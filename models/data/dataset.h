@@ -21,6 +21,7 @@
 #ifndef MODELS_DATA_DATASET_H
 #define MODELS_DATA_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,27 @@
 #include "models/formats/data_file.h"
 #include "models/work_hook.h"
 
+struct scratch;
+
+enum { MAX_DATA_SETS = 4 /* train, validation, test and a common test set */ };
+
+/* How much memory samples may take. Where their inputs do not fit they are *streamed*: they go to a file in `folder`, and
+ * a batch is read when it is needed, read ahead as its order is known before (scratch.h). A streamed sample has the same
+ * bits as one in memory. Inputs, labels, targets and the order of training all count, and the buffer of each file; what
+ * reads a file of data takes a buffer more. One for all sets of a job; zero-initialise the rest. */
+struct data_memory {
+  uint64_t max_bytes;
+  const char *folder;      /* of the scratch files */
+  uint64_t disk_max_bytes; /* all of them together */
+
+  uint64_t used_bytes; /* in memory, by the sets that were opened */
+  uint64_t disk_bytes; /* on disk */
+  enum err fault;      /* why samples could not go there */
+
+  struct dataset *sets[MAX_DATA_SETS]; /* borrowed, while more are opened: the largest leaves memory first */
+  size_t n_sets;
+};
+
 struct data_source {
   struct data_file train;
   struct data_file test; /* the test split; none: held out from train */
@@ -39,6 +61,7 @@ struct data_source {
       *saved; /* numbers saved with the model, used where they are measured; NULL: SCALE_LOCAL measures the
                               * training samples, SCALE_POOLED leaves all sets raw until dataset_rescale */
   const struct work_hook *hook; /* asked while the files are read; NULL: nothing ends the reading */
+  struct data_memory *memory;   /* NULL: no cap, all is kept in memory */
 };
 
 struct dataset {
@@ -46,9 +69,12 @@ struct dataset {
   size_t n;        /* samples */
   size_t n_inputs; /* of a sample */
 
-  /* Exactly one of these: */
-  uint8_t *bytes; /* [n][n_inputs] from IDX, and from uint8 arrays of images */
-  float *floats;  /* [n][n_inputs] from CSV and all other arrays */
+  /* The inputs as they were stored, exactly one of these: */
+  uint8_t *bytes;          /* [n][n_inputs] from IDX, and from uint8 arrays of images */
+  float *floats;           /* [n][n_inputs] from CSV and all other arrays */
+  struct scratch *scratch; /* rows of either on disk */
+  bool has_bytes;          /* which, where they are on disk */
+  size_t capacity;         /* samples that there is room for, while it is read */
 
   uint16_t
       *labels; /* [n] classes by the contract's number; reconstruct: or NO_LABEL, NULL without classes; else NULL */
@@ -75,28 +101,40 @@ struct splits {
  * ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO: the file; ERR_SYNTAX: magic, ragged row, bad number, quote never closed, NUL;
  * ERR_RANGE: value, label or part outside the contract, too few samples; ERR_TRUNCATED, ERR_TRAILING: sizes;
  * ERR_CORRUPT: gzip damage, counts of images and labels differ; ERR_UNSUPPORTED: another IDX type; ERR_LIMIT: a cap;
- * ERR_BUSY: the file changed while it was read; ERR_NO_MEMORY; errors of the hook. */
+ * ERR_BUSY: the file changed while it was read; ERR_NO_SPACE: more than memory and disk may take; ERR_NO_MEMORY; errors of
+ * the hook. */
 MUST_USE enum err dataset_open(const struct data_source *source, const struct contract *contract,
                                const struct digest_fn *fn, struct splits *out_splits, struct data_place *out_why);
 void splits_close(struct splits *s);
 
-/* Reads a whole file as a test set, standardised by `scale` (the training set's). Errors as dataset_open. */
+/* Reads a whole file as a test set, standardised by `scale` (the training set's); hook and memory as in data_source. Errors
+ * as dataset_open. */
 MUST_USE enum err dataset_open_test(const struct data_file *file, const struct contract *contract,
-                                    const struct scale *scale, const struct work_hook *hook, struct dataset **out_test,
-                                    struct data_place *out_why);
+                                    const struct scale *scale, const struct work_hook *hook, struct data_memory *memory,
+                                    struct dataset **out_test, struct data_place *out_why);
 
 void dataset_close(struct dataset *d);
 
 /* Statistics of the raw samples: one quantity for all values of an image, whose borders do not vary, else one for each
- * column. The caller frees with scale_stats_done. ERR_NO_MEMORY. */
+ * column. The caller frees with scale_stats_done. ERR_NO_MEMORY; ERR_IO. */
 MUST_USE enum err dataset_measure(const struct dataset *d, const struct contract *contract,
                                   struct scale_stats *out_stats);
 
 /* Standardises by other numbers from now on. ERR_RANGE: neither one pair nor one for each input; ERR_NO_MEMORY. */
 MUST_USE enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale);
 
-/* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. */
-void dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);
+/* Whether the inputs are stored as bytes, which the contract's range maps. */
+bool dataset_has_bytes(const struct dataset *d);
+
+/* Inputs as they are stored, from sample `first` on: *out_n of them, at least one, valid until the next call that reads.
+ * ERR_IO, where they are on disk. */
+MUST_USE enum err dataset_rows(const struct dataset *d, size_t first, const void **out_rows, size_t *out_n);
+
+/* The samples index[0 … n−1] will be gathered soon, in this order. */
+void dataset_expect(const struct dataset *d, const uint32_t *index, size_t n);
+
+/* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. ERR_IO, where they are on disk. */
+MUST_USE enum err dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);
 
 /* Their classes [n] where there are labels, their targets [n][n_targets]. */
 void dataset_gather_labels(const struct dataset *d, const uint32_t *index, size_t n, uint16_t *out_labels);

@@ -67,7 +67,7 @@ START_TEST(floats_stay_floats_and_bytes_of_images_bytes) {
   ck_assert_ptr_null(s.train->floats);
   ck_assert_mem_eq(s.train->bytes, pixels, sizeof pixels);
   float first[4];
-  dataset_gather(s.train, (const uint32_t[]){0}, 1, first);
+  ck_assert_int_eq(dataset_gather(s.train, (const uint32_t[]){0}, 1, first), ERR_OK);
   ck_assert_float_eq(first[1], 0.2F); /* 51 of 255, 0 … 1 */
   splits_close(&s);
   fault_is(&(struct data_file){b.path, y.path}, table, ERR_RANGE, "has 4 values a sample, the contract 2 inputs");

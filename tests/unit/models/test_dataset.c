@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/rng.h"
 #include "tests/unit/models/data_kit.h"
 #include "tests/unit/suite.h"
 
@@ -83,7 +84,7 @@ START_TEST(a_table_is_gathered_as_it_stands) {
   float x[3][2];
   uint16_t labels[3];
   static const uint32_t index[] = {5, 0, 5};
-  dataset_gather(o.train, index, 3, x[0]);
+  ck_assert_int_eq(dataset_gather(o.train, index, 3, x[0]), ERR_OK);
   dataset_gather_labels(o.train, index, 3, labels);
   ck_assert(x[0][0] == 5 && x[0][1] == 10 && x[1][0] == 0 && x[1][1] == 0 && x[2][1] == 10);
   ck_assert(labels[0] == 2 && labels[1] == 0 && labels[2] == 2);
@@ -103,7 +104,7 @@ START_TEST(fixed_scaling_is_the_contracts) {
   c->scale.sd[1] = 4;
   struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
   float x[2];
-  dataset_gather(o.train, (const uint32_t[]){6}, 1, x);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){6}, 1, x), ERR_OK);
   ck_assert(x[0] == 2.5f && x[1] == 0.5f);
   splits_close(&o);
   kit_file_close(&f);
@@ -122,14 +123,14 @@ START_TEST(local_scaling_is_measured_once_then_saved) {
   ck_assert_double_eq_tol(o.train->scale.sd[0], 2, 1e-12); /* of 0 … 6 */
   ck_assert_uint_eq(o.test->n, 3);
   float x[2];
-  dataset_gather(o.test, (const uint32_t[]){2}, 1, x); /* by the training set's numbers */
+  ck_assert_int_eq(dataset_gather(o.test, (const uint32_t[]){2}, 1, x), ERR_OK); /* by the training set's numbers */
   ck_assert_float_eq_tol(x[0], -0.5f, 1e-6f);
   struct scale saved;
   ck_assert_int_eq(scale_init(&saved, SCALE_LOCAL, 2), ERR_OK);
   saved.mean[0] = 100;
   source.saved = &saved;
   struct splits restarted = open_ok(&source, c);
-  dataset_gather(restarted.train, (const uint32_t[]){2}, 1, x);
+  ck_assert_int_eq(dataset_gather(restarted.train, (const uint32_t[]){2}, 1, x), ERR_OK);
   ck_assert(x[0] == -98 && x[1] == 4);
   scale_done(&saved);
   ck_assert_int_eq(scale_init(&saved, SCALE_LOCAL, 3), ERR_OK);
@@ -150,7 +151,7 @@ START_TEST(bytes_map_to_the_range) {
   float x[4];
   ck_assert_ptr_nonnull(o.train->bytes);
   ck_assert_ptr_null(o.train->floats);
-  dataset_gather(o.train, (const uint32_t[]){17}, 1, x);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){17}, 1, x), ERR_OK);
   ck_assert(x[0] == (float)(17.0 / 255) && x[1] == 0 && x[2] == (float)(7.0 / 255) && x[3] == 1);
   splits_close(&o);
 
@@ -160,7 +161,7 @@ START_TEST(bytes_map_to_the_range) {
   c->scale.mean[0] = 0.5;
   c->scale.sd[0] = 0.25;
   o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
-  dataset_gather(o.train, (const uint32_t[]){0}, 1, x);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){0}, 1, x), ERR_OK);
   ck_assert_float_eq_tol(x[0], -6, 1e-5f);
   ck_assert_float_eq_tol(x[3], 2, 1e-5f);
   splits_close(&o);
@@ -189,7 +190,7 @@ START_TEST(series_are_images_of_one_row) {
   float x[4];
   c->channels = 2;
   struct splits o = open_ok(&(struct data_source){.train = pair_file(&p)}, c);
-  dataset_gather(o.train, (const uint32_t[]){17}, 1, x);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){17}, 1, x), ERR_OK);
   ck_assert(x[0] == (float)(17.0 / 255) && x[1] == 0 && x[2] == (float)(7.0 / 255) && x[3] == 1);
   splits_close(&o);
   c->width = 4;
@@ -377,7 +378,7 @@ START_TEST(the_hook_ends_the_reading) {
     ck_assert_uint_eq(n_looks, 3);
     ck_assert_ptr_null(data.train);
     n_looks = 0;
-    ck_assert_int_eq(dataset_open_test(&source.train, c, &no_scale, &hook, &test, &why), ERR_STOPPED);
+    ck_assert_int_eq(dataset_open_test(&source.train, c, &no_scale, &hook, NULL, &test, &why), ERR_STOPPED);
     ck_assert_ptr_null(test);
   }
   kit_file_close(&f);
@@ -401,7 +402,7 @@ START_TEST(regression_keeps_targets) {
   ck_assert_ptr_null(o.train->labels);
   for (uint32_t i = 0; i < 50; i++) {
     float x, y;
-    dataset_gather(o.train, &i, 1, &x);
+    ck_assert_int_eq(dataset_gather(o.train, &i, 1, &x), ERR_OK);
     dataset_gather_targets(o.train, &i, 1, &y);
     ck_assert(x == 0.5f - y);
   }
@@ -499,14 +500,14 @@ static void load_a_fifth(void) {
   struct data_place why;
   ck_assert_uint_eq(o.train->n + o.test->n, 12000);
   ck_assert(o.test->n > 2800 && o.test->n < 3200);
-  ck_assert_int_eq(dataset_open_test(&fashion_test, c, &o.train->scale, NULL, &global, &why), ERR_OK);
+  ck_assert_int_eq(dataset_open_test(&fashion_test, c, &o.train->scale, NULL, NULL, &global, &why), ERR_OK);
   ck_assert_uint_eq(global->n, 10000);
   for (size_t k = 0; k < 10; k++)
     ck_assert_uint_eq(global->class_counts[k], 1000);
   double sum = 0, squares = 0;
   for (uint32_t i = 0; i < global->n; i += 10) {
     static float x[784];
-    dataset_gather(global, &i, 1, x);
+    ck_assert_int_eq(dataset_gather(global, &i, 1, x), ERR_OK);
     for (size_t k = 0; k < 784; k++) {
       sum += (double)x[k];
       squares += (double)x[k] * (double)x[k];
@@ -545,6 +546,152 @@ START_TEST(fashion_mnist_by_dirichlet) {
 }
 END_TEST
 
+/* ---- more than memory may take ---- */
+
+enum { SIDE = 28, N_WIDE = 3000 };
+
+/* n images of 28 x 28 of noise, ten classes, without building them in memory. */
+static struct idx_pair wide_images(uint32_t n) {
+  uint8_t row[SIDE * SIDE], head[16];
+  struct idx_pair p = {kit_file(head, kit_idx_head(head, 8, 3, (uint32_t[]){n, SIDE, SIDE})),
+                       kit_file(head, kit_idx_head(head, 8, 1, (uint32_t[]){n}))};
+  struct rng rng;
+  rng_init(&rng, 7);
+  for (uint32_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < sizeof row; k++)
+      row[k] = (uint8_t)rng_below(&rng, 256);
+    ck_assert_int_eq(write(p.images.fd, row, sizeof row), (ssize_t)sizeof row);
+    ck_assert_int_eq(write(p.labels.fd, &(uint8_t){(uint8_t)(i % 10)}, 1), 1);
+  }
+  return p;
+}
+
+static void assert_same_set(const struct dataset *a, const struct dataset *b) {
+  enum { AT_ONCE = 61 };
+  uint32_t index[AT_ONCE];
+  struct rng rng;
+  rng_init(&rng, 3);
+  ck_assert_uint_eq(a->n, b->n);
+  ck_assert_uint_eq(a->scale.n, b->scale.n);
+  ck_assert_mem_eq(a->labels, b->labels, a->n * sizeof *a->labels);
+  ck_assert_mem_eq(a->class_counts, b->class_counts, a->n_classes * sizeof *a->class_counts);
+  ck_assert_mem_eq(a->shift, b->shift, a->n_inputs * sizeof *a->shift);
+  float *x = malloc(AT_ONCE * a->n_inputs * sizeof *x), *y = malloc(AT_ONCE * a->n_inputs * sizeof *y);
+  ck_assert(x != NULL && y != NULL);
+  for (int pass = 0; pass < 20; pass++) {
+    for (size_t i = 0; i < AT_ONCE; i++) /* single ones, and runs longer than the buffer */
+      index[i] = pass % 2 == 0 || i == 0 ? (uint32_t)rng_below(&rng, a->n) : (uint32_t)((index[i - 1] + 1) % a->n);
+    dataset_expect(b, index, AT_ONCE);
+    ck_assert_int_eq(dataset_gather(a, index, AT_ONCE, x), ERR_OK);
+    ck_assert_int_eq(dataset_gather(b, index, AT_ONCE, y), ERR_OK);
+    ck_assert_mem_eq(x, y, AT_ONCE * a->n_inputs * sizeof *x);
+  }
+  free(x);
+  free(y);
+}
+
+static struct data_memory memory_of(uint64_t max_bytes) {
+  return (struct data_memory){.max_bytes = max_bytes, .folder = "/tmp", .disk_max_bytes = UINT64_MAX};
+}
+
+START_TEST(streamed_samples_have_the_same_bits) {
+  struct contract *c = kit_image(SIDE, SIDE, 10);
+  struct idx_pair p = wide_images(N_WIDE), test = wide_images(800);
+  struct data_source source = {.train = pair_file(&p), .test = pair_file(&test)};
+  c->scale.rule = SCALE_LOCAL;
+  c->validation = 0.1;
+  struct splits whole = open_ok(&source, c);
+  static const uint64_t caps[] = {1300 << 10, 900 << 10};
+  for (size_t i = 0; i < 2; i++) {
+    struct data_memory memory = memory_of(caps[i]);
+    source.memory = &memory;
+    struct splits o = open_ok(&source, c);
+    ck_assert_uint_le(memory.used_bytes, caps[i]);
+    ck_assert_ptr_nonnull(o.train->scratch);
+    ck_assert(memory.disk_bytes >= o.train->n * o.train->n_inputs && o.train->bytes == NULL);
+    ck_assert((o.test->scratch != NULL) == (i == 1)); /* the largest leave memory first */
+    assert_same_set(whole.train, o.train);
+    assert_same_set(whole.validation, o.validation);
+    assert_same_set(whole.test, o.test);
+    splits_close(&o);
+  }
+  splits_close(&whole);
+  pair_close(&p);
+  pair_close(&test);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(streamed_tables_have_the_same_bits) {
+  struct contract *c = kit_table();
+  struct kit_file f = table_of(60000);
+  struct data_memory memory = memory_of(700 << 10);
+  struct data_source source = {.train = {f.path, NULL}};
+  struct splits whole = open_ok(&source, c);
+  source.memory = &memory;
+  struct splits o = open_ok(&source, c);
+  ck_assert_uint_le(memory.used_bytes, 700 << 10);
+  ck_assert_ptr_nonnull(o.train->scratch);
+  assert_same_set(whole.train, o.train);
+  splits_close(&whole);
+  splits_close(&o);
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(disks_bound_what_is_streamed) {
+  struct contract *c = kit_image(SIDE, SIDE, 10);
+  struct idx_pair p = wide_images(N_WIDE);
+  struct data_memory memory = memory_of(1 << 20), labels = memory_of(1 << 10), nowhere = memory_of(1 << 20);
+  struct data_source source = {.train = pair_file(&p), .memory = &memory};
+  memory.disk_max_bytes = 1 << 20;
+  nowhere.folder = "/nowhere";
+  kit_check(c);
+  refused(&source, c, ERR_NO_SPACE, source.train.path, "raise the one or make room there");
+  source.memory = &labels; /* not even what stays in memory fits */
+  refused(&source, c, ERR_NO_SPACE, source.train.path, "data.memory_max_mib");
+  source.memory = &nowhere;
+  refused(&source, c, ERR_NOT_FOUND, source.train.path, "cannot be kept in /nowhere: it does not exist");
+  pair_close(&p);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(files_may_change_once_they_are_read_scratch_may_not) {
+  struct contract *c = kit_image(SIDE, SIDE, 10);
+  struct idx_pair p = wide_images(N_WIDE);
+  struct data_memory memory = memory_of(1 << 20);
+  struct data_source source = {.train = pair_file(&p), .memory = &memory};
+  struct splits o = open_ok(&source, c);
+  float x[SIDE * SIDE];
+  ck_assert_int_eq(ftruncate(p.images.fd, 0), 0);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){(uint32_t)o.train->n - 1}, 1, x), ERR_OK);
+  ck_assert_uint_eq(kit_cut_scratch(), 1);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){(uint32_t)o.train->n - 1}, 1, x), ERR_IO);
+  splits_close(&o);
+  pair_close(&p);
+  contract_free(c);
+}
+END_TEST
+
+static void stream_in_little_memory(void) {
+  enum { N = 30000, CAP = 4 << 20 };
+  struct contract *c = kit_image(SIDE, SIDE, 10);
+  struct idx_pair p = wide_images(N); /* 23.5 MB */
+  struct data_memory memory = memory_of(CAP);
+  struct splits o = open_ok(&(struct data_source){.train = pair_file(&p), .memory = &memory}, c);
+  ck_assert_uint_le(memory.used_bytes, CAP);
+  splits_close(&o);
+  pair_close(&p);
+  contract_free(c);
+}
+
+START_TEST(streaming_keeps_to_its_memory) {
+  kit_in_little_memory(12 << 20, stream_in_little_memory);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "models/dataset", a_table_is_gathered_as_it_stands, fixed_scaling_is_the_contracts,
@@ -553,5 +700,7 @@ int main(void) {
       parts_cover_the_set_once, parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
       copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
       sets_are_targets_of_each_class, anomalies_are_not_trained_on, images_can_be_reconstructed_without_classes,
+      streamed_samples_have_the_same_bits, streamed_tables_have_the_same_bits, disks_bound_what_is_streamed,
+      files_may_change_once_they_are_read_scratch_may_not, streaming_keeps_to_its_memory,
       a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
 }

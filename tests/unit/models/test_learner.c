@@ -236,6 +236,67 @@ START_TEST(fashion_mnist_is_learnt) {
 }
 END_TEST
 
+/* Two rounds of images that stand in memory or on disk, where the files are emptied after the first round. */
+static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
+  enum { N = 1500, SIDE = 28 };
+  uint8_t *bytes = malloc(16 + N * SIDE * SIDE);
+  ck_assert_ptr_nonnull(bytes);
+  struct rng rng;
+  rng_init(&rng, 4);
+  size_t head = kit_idx_head(bytes, 8, 3, (uint32_t[]){N, SIDE, SIDE}), n_images = head + N * SIDE * SIDE;
+  for (size_t i = head; i < n_images; i++)
+    bytes[i] = (uint8_t)rng_below(&rng, 256);
+  struct kit_file images = kit_file(bytes, n_images);
+  head = kit_idx_head(bytes, 8, 1, (uint32_t[]){N});
+  for (size_t i = 0; i < N; i++)
+    bytes[head + i] = (uint8_t)(i % 10);
+  struct kit_file labels = kit_file(bytes, head + N);
+  free(bytes);
+  struct contract *contract = kit_image(SIDE, SIDE, 10);
+  contract->holdout = 0.2;
+  struct bench b = {.schema = toy_schema("dense 8, relu, dropout 0.1, dense classes", contract)};
+  struct learner_config config = config_of(&b, CODEC_F32);
+  struct data_memory memory = {.max_bytes = max_bytes, .folder = "/tmp", .disk_max_bytes = UINT64_MAX};
+  const struct data_source source = {.train = {images.path, labels.path}, .memory = &memory};
+  struct splits data = {0};
+  struct data_place why;
+  struct metrics m;
+  struct train_report report;
+  ck_assert_int_eq(dataset_open(&source, contract, &kit_digest, &data, &why), ERR_OK);
+  ck_assert((data.train->scratch != NULL) == (max_bytes < n_images));
+  ck_assert_int_eq(learner_open(&config, &b.learner), ERR_OK);
+  ck_assert_int_eq(learner_attach(b.learner, data.train, SETS(data.test, data.train, NULL)), ERR_OK);
+  train(&b, 1);
+  ck_assert_int_eq(ftruncate(images.fd, 0), 0);
+  ck_assert_int_eq(learner_evaluate(b.learner, TEST_VALIDATION, NULL, &m), ERR_OK);
+  metrics_done(&m);
+  if (cuts_scratch) {
+    ck_assert_uint_ge(kit_cut_scratch(), 1);
+    ck_assert_int_eq(learner_train(b.learner, 2, 0, 1, NULL, &report), ERR_IO);
+    ck_assert_int_eq(learner_evaluate(b.learner, TEST_VALIDATION, NULL, &m), ERR_IO);
+  } else {
+    train(&b, 2);
+  }
+  uint8_t *model = model_of(&b);
+  learner_free(b.learner);
+  schema_free(b.schema);
+  splits_close(&data);
+  contract_free(contract);
+  kit_file_close(&images);
+  kit_file_close(&labels);
+  return model;
+}
+
+START_TEST(streamed_samples_make_the_same_model) {
+  enum { N_BYTES = 64 + 4 * (784 * 8 + 8 + 8 * 10 + 10) };
+  uint8_t *in_memory = model_of_images(64 << 20, false), *streamed = model_of_images(700 << 10, false);
+  ck_assert_mem_eq(in_memory, streamed, N_BYTES);
+  free(in_memory);
+  free(streamed);
+  free(model_of_images(700 << 10, true));
+}
+END_TEST
+
 START_TEST(same_seeds_same_bits) {
   uint8_t *models[2];
   for (int i = 0; i < 2; i++) {
@@ -1196,9 +1257,9 @@ int main(void) {
   return SUITE_RUN(
       "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
       sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, workspace_is_forecast, classes_are_learnt,
-      a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits, order_depends_on_seed_part_round_and_sub,
-      steps_win_over_epochs, hook_stops_the_work, divergence_is_told, copies_follow_the_chain,
-      copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
+      a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits, streamed_samples_make_the_same_model,
+      order_depends_on_seed_part_round_and_sub, steps_win_over_epochs, hook_stops_the_work, divergence_is_told,
+      copies_follow_the_chain, copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
       long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
       overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
       damaged_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
