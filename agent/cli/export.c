@@ -15,12 +15,16 @@
 #include "agent/scalar.h"
 #include "crypto/digest.h"
 #include "models/exchange/foreign.h"
+#include "models/exchange/onnx.h"
 
 enum { FLAG_FORMAT, FLAG_OUT, FLAG_MODEL, FLAG_LAYOUT, N_FACTS = 32 };
 
+struct exporter;
+
 struct export {
   struct trial trial;
-  enum layout layout;
+  const struct exporter *how;
+  enum layout layout; /* of formats that have one */
   char path[MAX_PATH_BYTES], card[MAX_PATH_BYTES + 8];
   struct tensor_note facts[N_FACTS]; /* texts on the heap */
   size_t n_facts;
@@ -31,6 +35,7 @@ struct export {
 struct exporter {
   const char *word, *ending;
   enum err (*write)(const struct export *x);
+  bool is_whole;   /* it computes by itself: no layout is chosen, and what goes in is raw */
   const char *use; /* for the card: how it is read */
 };
 
@@ -92,10 +97,8 @@ static void add_meaning(struct export *x, const struct contract *c) {
   json_decref(features);
 }
 
-/* The numbers in effect: the contract's, or those that the model was learnt with. */
 static void add_scale(struct export *x) {
-  const struct contract *c = x->trial.site_job->job.contract;
-  const struct scale *s = scale_is_measured(c->scale.rule) ? &x->trial.saved : &c->scale;
+  const struct scale *s = trial_scale(&x->trial);
   json_t *mean = json_array(), *sd = json_array();
   for (size_t i = 0; i < s->n; i++) {
     json_array_append_new(mean, json_real(s->mean[i]));
@@ -133,10 +136,11 @@ static enum err add_facts(struct export *x) {
     return e;
   schema_hash(x->trial.schema, &digest_blake2b, &schema);
   round_label_write(x->trial.round.label, label);
-  if (x->layout == LAYOUT_TORCH)
+  if (!x->how->is_whole && x->layout == LAYOUT_TORCH)
     say_fact(x, "format", "pt"); /* as Hugging Face's readers ask for */
   say_fact(x, "producer", "starling %s", STARLING_VERSION);
-  say_fact(x, "layout", "%s", layout_names[x->layout]);
+  if (!x->how->is_whole)
+    say_fact(x, "layout", "%s", layout_names[x->layout]);
   say_fact(x, "job", "%s@%" PRIu32, job->name, job->version);
   say_fact(x, "round", "%s", label);
   say_fact(x, "model", "%s", job->arch);
@@ -190,10 +194,21 @@ static enum err write_npz(const struct export *x) {
   return write_tensors(x, TENSORS_NPZ);
 }
 
+static enum err write_onnx(const struct export *x) {
+  return onnx_write(x->path, &(const struct onnx_model){.schema = x->trial.schema,
+                                                        .contract = x->trial.site_job->job.contract,
+                                                        .scale = trial_scale(&x->trial),
+                                                        .values = learner_values(x->trial.learner),
+                                                        .notes = x->facts,
+                                                        .n_notes = x->n_facts});
+}
+
 static const struct exporter exporters[] = {
-    {"safetensors", ".safetensors", write_safetensors,
+    {"safetensors", ".safetensors", write_safetensors, false,
      "import safetensors.torch\nstate = safetensors.torch.load_file(FILE)\nmodel.load_state_dict(state)\n"},
-    {"npz", ".npz", write_npz, "import numpy\narrays = dict(numpy.load(FILE))\n"},
+    {"npz", ".npz", write_npz, false, "import numpy\narrays = dict(numpy.load(FILE))\n"},
+    {"onnx", ".onnx", write_onnx, true,
+     "import onnxruntime\nsession = onnxruntime.InferenceSession(FILE)\noutputs = session.run(None, {\"input\": x})\n"},
 };
 
 enum { N_EXPORTERS = sizeof exporters / sizeof *exporters };
@@ -218,8 +233,24 @@ static void write_cell(const char *text, FILE *out) {
     fprintf(out, "%s%c", *text == '|' ? "\\" : "", (unsigned char)*text < ' ' ? ' ' : *text);
 }
 
-static void write_card(const struct export *x, const struct exporter *how, FILE *out) {
-  const struct contract *c = x->trial.site_job->job.contract;
+static void write_meaning(const struct contract *c, bool is_whole, FILE *out) {
+  static const char *const outputs[] = {
+      [ANSWER_CLASS] = "scores, the softmax of which are the classes' probabilities, in the order of `classes`",
+      [ANSWER_NUMBER] = "the value itself",
+      [ANSWER_SET] = "scores, the sigmoid of which is the probability that a class applies, in the order of `classes`",
+      [ANSWER_INPUTS] = "the scaled inputs again; the mean squared error says how unlike what was learnt a sample is"};
+  fputs("Inputs are raw values in the order above", out);
+  if (contract_is_image(c))
+    fprintf(out, ", channels last%s; bytes 0 to 255 stand for the range", is_whole ? "" : " here (first in PyTorch)");
+  fputs(is_whole
+            ? ". The model scales them itself; what comes out has its meaning beside its name. "
+            : ". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`, if there are "
+              "any. ",
+        out);
+  fprintf(out, "Outputs are %s.\n", outputs[task_type(c->task)->answer]);
+}
+
+static void write_card(const struct export *x, FILE *out) {
   char label[ROUND_LABEL_BYTES];
   round_label_write(x->trial.round.label, label);
   fprintf(out, "# %s, round %s\n\n", x->trial.site_job->job.name, label);
@@ -230,29 +261,22 @@ static void write_card(const struct export *x, const struct exporter *how, FILE 
     write_cell(x->facts[i].text, out);
     fputs(" |\n", out);
   }
-  fputs("\n## Use\n\nInputs are raw values in the order above", out);
-  if (contract_is_image(c))
-    fputs(", channels last here (first in PyTorch); bytes 0 to 255 stand for the range", out);
-  fputs(". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`, if there are any. ",
-        out);
-  fputs(c->n_classes > 0 ? "Outputs are scores, the softmax of which are the classes' probabilities, in the order of "
-                           "`classes`.\n"
-                         : "The output is the value itself.\n",
-        out);
-  fprintf(out, "\n```python\n%s```\n\n", how->use);
+  fputs("\n## Use\n\n", out);
+  write_meaning(x->trial.site_job->job.contract, x->how->is_whole, out);
+  fprintf(out, "\n```python\n%s```\n\n", x->how->use);
   fputs("## Limits\n\nFigures are of this site's own test data at that round. Other sites' data may differ; `starling "
         "eval` and "
         "`starling compare` say what the model is worth on yours.\n",
         out);
 }
 
-static enum err put_card(const struct export *x, const struct exporter *how) {
+static enum err put_card(const struct export *x) {
   char *text = NULL;
   size_t n;
   FILE *out = open_memstream(&text, &n);
   if (!out)
     return ERR_NO_MEMORY;
-  write_card(x, how, out);
+  write_card(x, out);
   enum err e = fclose(out) == 0 ? file_create(x->card, 0666, text) : ERR_NO_MEMORY;
   free(text);
   return e;
@@ -270,32 +294,32 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
             json_string_value(json_object_get(data, "card")));
 }
 
-static json_t *export_json(const struct export *x, const struct exporter *how) {
+static json_t *export_json(const struct export *x) {
   char label[ROUND_LABEL_BYTES];
   json_t *facts = json_object();
   for (size_t i = 0; i < x->n_facts; i++)
     json_object_set_new(facts, x->facts[i].key, json_string(x->facts[i].text));
   round_label_write(x->trial.round.label, label);
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "job", x->trial.site_job->job.name, "label", label,
-                   "format", how->word, "layout", layout_names[x->layout], "file", x->path, "card", x->card, "tensors",
-                   (json_int_t)schema_tensors(x->trial.schema), "metadata", facts);
+  return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:I, s:o}", "job", x->trial.site_job->job.name, "label", label,
+                   "format", x->how->word, "layout", x->how->is_whole ? NULL : layout_names[x->layout], "file", x->path,
+                   "card", x->card, "tensors", (json_int_t)schema_tensors(x->trial.schema), "metadata", facts);
 }
 
-static bool name_files(struct export *x, const struct exporter *how, const char *out) {
+static bool name_files(struct export *x, const char *out) {
   char label[ROUND_LABEL_BYTES];
   round_label_write(x->trial.round.label, label);
   int n = out ? snprintf(x->path, sizeof x->path, "%s", out)
-              : snprintf(x->path, sizeof x->path, "%s-%s%s", x->trial.site_job->job.name, label, how->ending);
+              : snprintf(x->path, sizeof x->path, "%s-%s%s", x->trial.site_job->job.name, label, x->how->ending);
   snprintf(x->card, sizeof x->card, "%s.md", x->path);
   return (size_t)n < sizeof x->path;
 }
 
-static int write_files(struct call *call, struct export *x, const struct exporter *how) {
+static int write_files(struct call *call, struct export *x) {
   const char *at = access(x->path, F_OK) == 0 ? x->path : x->card;
   enum err e = access(at, F_OK) == 0 ? ERR_EXISTS : ERR_OK;
-  if (e == ERR_OK && !call->checks && (e = how->write(x)) == ERR_OK) {
+  if (e == ERR_OK && !call->checks && (e = x->how->write(x)) == ERR_OK) {
     at = x->card;
-    e = put_card(x, how);
+    e = put_card(x);
   } else if (e != ERR_EXISTS) {
     at = x->path;
   }
@@ -304,32 +328,33 @@ static int write_files(struct call *call, struct export *x, const struct exporte
                         at);
   if (e != ERR_OK)
     return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s: %s", at, err_sentence(e));
-  return answer_change(call, export_json(x, how), true, view);
+  return answer_change(call, export_json(x), true, view);
 }
 
-static int run(struct call *call, struct export *x, const struct exporter *how, enum err e) {
+static int run(struct call *call, struct export *x, enum err e) {
   if (e != ERR_OK)
     return trial_error(call, &x->trial, e);
   if ((e = learner_model_read(x->trial.learner, x->trial.model.bytes, x->trial.model.n_bytes)) == ERR_OK)
     e = add_facts(x);
   if (e != ERR_OK)
     return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", err_sentence(e));
-  if (!name_files(x, how, call->flags[FLAG_OUT]))
+  if (!name_files(x, call->flags[FLAG_OUT]))
     return answer_error(call, EXIT_USAGE, err_name(ERR_LIMIT), NULL, "--out: the path is too long");
-  return write_files(call, x, how);
+  return write_files(call, x);
 }
 
 int verb_export(struct call *call) {
   char why[MAX_REASON_BYTES];
   struct model_choice choice = {.pick = MODEL_SERVING};
-  struct export x = {.layout = LAYOUT_TORCH};
-  const struct exporter *how = exporter_of(call->flags[FLAG_FORMAT], call->flags[FLAG_OUT]);
+  struct export x = {.how = exporter_of(call->flags[FLAG_FORMAT], call->flags[FLAG_OUT])};
   const struct site_job_config *job;
   struct config *c;
   size_t layout = LAYOUT_TORCH;
-  if (!how)
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "--format: %s cannot be written; write safetensors or npz",
-                        call->flags[FLAG_FORMAT]);
+  if (!x.how)
+    return answer_error(call, EXIT_USAGE, "usage", NULL,
+                        "--format: %s cannot be written; write safetensors, npz or onnx", call->flags[FLAG_FORMAT]);
+  if (x.how->is_whole && call->flags[FLAG_LAYOUT])
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s has only one; leave it out", x.how->word);
   if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s", why);
   if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
@@ -337,7 +362,7 @@ int verb_export(struct call *call) {
   if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
   x.layout = (enum layout)layout;
-  int code = run(call, &x, how, trial_open_stored(&x.trial, c, job, &choice));
+  int code = run(call, &x, trial_open_stored(&x.trial, c, job, &choice));
   export_done(&x);
   config_free(c);
   return code;

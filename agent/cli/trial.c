@@ -37,6 +37,11 @@ void trial_close(struct trial *t) {
   schema_free(t->schema);
 }
 
+const struct scale *trial_scale(const struct trial *t) {
+  const struct scale *own = &t->site_job->job.contract->scale;
+  return scale_is_measured(own->rule) ? &t->saved : own;
+}
+
 /* Keeps `what` as the reason unless a closer one is there. */
 static enum err because(struct trial *t, enum err e, const char *what) {
   if (e)

@@ -44,6 +44,9 @@ MUST_USE enum err trial_open_stored(struct trial *t, const struct config *config
                                     const struct site_job_config *site_job, const struct model_choice *choice);
 void trial_close(struct trial *t);
 
+/* The numbers in effect: the contract's, or those that the model was learnt with. */
+const struct scale *trial_scale(const struct trial *t);
+
 /* Evaluates one of the three on the set. ERR_NOT_FOUND: there is no such set. */
 MUST_USE enum err trial_evaluate_model(struct trial *t, struct metrics *out_metrics);
 MUST_USE enum err trial_evaluate_half(struct trial *t, const struct buffer *half, struct metrics *out_metrics);

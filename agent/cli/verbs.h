@@ -30,6 +30,7 @@ int verb_data_check(struct call *call);
 int verb_data_contract(struct call *call);
 int verb_compare(struct call *call);
 int verb_eval(struct call *call);
+int verb_predict(struct call *call);
 int verb_rounds_list(struct call *call);
 int verb_rounds_show(struct call *call);
 int verb_rounds_wait(struct call *call);

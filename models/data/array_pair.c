@@ -206,7 +206,7 @@ static enum err open_inputs(struct array_pair *p, const struct data_file *file, 
   return p->is_bytes || p->floats != NULL ? ERR_OK : no_memory(&p->inputs, why);
 }
 
-enum err array_pair_open(const struct data_file *file, const struct contract *contract, bool inputs,
+enum err array_pair_open(const struct data_file *file, const struct contract *contract, enum array_parts parts,
                          struct array_pair **out_pair, struct data_place *why) {
   enum err e = data_place_init(why, file->path);
   if (e != ERR_OK)
@@ -214,13 +214,13 @@ enum err array_pair_open(const struct data_file *file, const struct contract *co
   struct array_pair *p = calloc(1, sizeof *p);
   if (p == NULL)
     return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
-  if (inputs)
+  if (parts != ARRAYS_LABELS)
     e = open_inputs(p, file, contract, why);
-  if (e == ERR_OK)
+  if (e == ERR_OK && parts != ARRAYS_INPUTS)
     e = open_labels(p, file, why);
-  if (e == ERR_OK)
+  if (e == ERR_OK && parts != ARRAYS_INPUTS)
     e = check_labels(&p->labels, contract, why);
-  if (e == ERR_OK && inputs && p->inputs.array.size[0] != p->labels.array.size[0])
+  if (e == ERR_OK && parts == ARRAYS_BOTH && p->inputs.array.size[0] != p->labels.array.size[0])
     e = data_fault(npy_place(p->labels.file, why), ERR_RANGE,
                    "it has %" PRIu64 " labels for %" PRIu64 " samples; name arrays that belong together",
                    p->labels.array.size[0], p->inputs.array.size[0]);
@@ -233,7 +233,7 @@ enum err array_pair_open(const struct data_file *file, const struct contract *co
 }
 
 uint32_t array_pair_samples(const struct array_pair *p) {
-  return (uint32_t)p->labels.array.size[0];
+  return (uint32_t)(p->labels.file != NULL ? &p->labels : &p->inputs)->array.size[0];
 }
 
 size_t array_pair_inputs(const struct array_pair *p) {
@@ -249,7 +249,7 @@ const struct array *array_pair_labels(const struct array_pair *p) {
 }
 
 struct data_place *array_pair_place(const struct array_pair *p, struct data_place *why) {
-  return npy_place(p->inputs.file, why);
+  return npy_place(p->inputs.file != NULL ? p->inputs.file : p->labels.file, why);
 }
 
 struct data_place *array_pair_labels_place(const struct array_pair *p, struct data_place *why) {
@@ -258,12 +258,13 @@ struct data_place *array_pair_labels_place(const struct array_pair *p, struct da
 
 enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, struct data_place *why) {
   struct array_sample s = {0};
-  enum err e = items_next(&p->labels, why);
+  enum err e = p->labels.file != NULL ? items_next(&p->labels, why) : ERR_OK;
   if (e == ERR_OK && p->inputs.file != NULL)
     e = items_next(&p->inputs, why);
   if (e != ERR_OK)
     return e;
-  s.label = array_value(&p->labels.array, p->labels.item);
+  if (p->labels.file != NULL)
+    s.label = array_value(&p->labels.array, p->labels.item);
   if (p->is_bytes)
     s.bytes = p->inputs.item;
   else if (p->floats != NULL)
@@ -275,5 +276,5 @@ enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, 
 
 enum err array_pair_end(struct array_pair *p, struct data_place *why) {
   enum err e = p->inputs.file != NULL ? npy_end(p->inputs.file, why) : ERR_OK;
-  return e == ERR_OK ? npy_end(p->labels.file, why) : e;
+  return e == ERR_OK && p->labels.file != NULL ? npy_end(p->labels.file, why) : e;
 }

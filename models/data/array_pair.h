@@ -23,10 +23,13 @@
 
 struct array_pair;
 
-/* contract NULL: whatever is there. Without `inputs` only labels are opened. ERR_RANGE: shapes do not fit each other or the
+/* Which of the two are opened. */
+enum array_parts { ARRAYS_BOTH, ARRAYS_INPUTS, ARRAYS_LABELS };
+
+/* contract NULL: whatever is there. ERR_RANGE: shapes do not fit each other or the
  * contract, labels are missing; ERR_UNSUPPORTED: labels that are no numbers of classes; ERR_LIMIT: MAX_SAMPLES,
  * MAX_FEATURES; those of npy_open. */
-MUST_USE enum err array_pair_open(const struct data_file *file, const struct contract *contract, bool inputs,
+MUST_USE enum err array_pair_open(const struct data_file *file, const struct contract *contract, enum array_parts parts,
                                   struct array_pair **out_pair, struct data_place *why);
 void array_pair_close(struct array_pair *p);
 
@@ -34,14 +37,15 @@ uint32_t array_pair_samples(const struct array_pair *p);
 size_t array_pair_inputs(const struct array_pair *p);
 const struct array *array_pair_shape(const struct array_pair *p);  /* of the inputs */
 const struct array *array_pair_labels(const struct array_pair *p); /* of the labels */
-struct data_place *array_pair_place(const struct array_pair *p, struct data_place *why);
+struct data_place *array_pair_place(const struct array_pair *p,
+                                    struct data_place *why); /* of the labels without them */
 struct data_place *array_pair_labels_place(const struct array_pair *p, struct data_place *why);
 
 /* Borrowed until the next: one of bytes and floats [inputs] is set (neither when only labels were opened). */
 struct array_sample {
   const uint8_t *bytes;
   const float *floats; /* as they stand there, NaN too */
-  double label;
+  double label;        /* 0 when only inputs were opened */
 };
 
 MUST_USE enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, struct data_place *why);

@@ -574,7 +574,7 @@ static enum err read_arrays(struct reading *r, const struct data_file *file, str
   struct profile *p = r->p;
   struct array_pair *pair = NULL;
   struct bounds *bounds = NULL;
-  enum err e = array_pair_open(file, c, true, &pair, why);
+  enum err e = array_pair_open(file, c, ARRAYS_BOTH, &pair, why);
   if (e != ERR_OK)
     return e;
   const struct array *inputs = array_pair_shape(pair);

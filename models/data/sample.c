@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "models/data/array_pair.h"
 #include "models/formats/csv_reader.h"
@@ -95,13 +96,17 @@ static enum err read_idx_labels(const struct data_file *file, const struct contr
   return e;
 }
 
+static enum err open_images(const char *path, const struct contract *c, struct idx_file **out_images,
+                            struct data_place *why) {
+  enum err e = idx_open(path, out_images, why);
+  return e == ERR_OK ? check_images(*out_images, c, why) : e;
+}
+
 static enum err open_pair(const struct data_file *file, const struct contract *c, struct idx_file **out_images,
                           struct idx_file **out_labels, struct data_place *why) {
   enum err e = check_contract(file, c, why);
   if (e == ERR_OK)
-    e = idx_open(file->path, out_images, why);
-  if (e == ERR_OK)
-    e = check_images(*out_images, c, why);
+    e = open_images(file->path, c, out_images, why);
   if (e == ERR_OK)
     e = idx_open(file->labels, out_labels, why);
   if (e == ERR_OK)
@@ -145,6 +150,30 @@ out:
   free(pixels);
   idx_close(images);
   idx_close(labels);
+  return e;
+}
+
+static enum err read_images(const char *path, const struct contract *c, const struct sample_sink *sink,
+                            struct data_place *why) {
+  struct idx_file *images = NULL;
+  enum err e = data_place_init(why, path);
+  if (e == ERR_OK && !contract_is_image(c))
+    return data_fault(why, ERR_RANGE, "IDX files are images, and the job file has `features`; name a table");
+  if (e == ERR_OK)
+    e = open_images(path, c, &images, why);
+  uint8_t *pixels = e == ERR_OK ? malloc(idx_item_bytes(images)) : NULL;
+  if (e == ERR_OK && pixels == NULL)
+    e = data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+  const struct sample sample = {.bytes = pixels, .label = NO_LABEL};
+  for (uint32_t i = 0; e == ERR_OK && i < idx_shape(images)->size[0]; i++) {
+    e = idx_next(images, pixels, why);
+    if (e == ERR_OK)
+      e = put(sink, i, &sample, images, why);
+  }
+  if (e == ERR_OK)
+    e = idx_end(images, why);
+  free(pixels);
+  idx_close(images);
   return e;
 }
 
@@ -235,7 +264,7 @@ static enum err take_label(const struct array_pair *p, const struct contract *c,
 }
 
 static enum err read_arrays(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
-                            bool inputs, struct data_place *why) {
+                            enum array_parts parts, struct data_place *why) {
   struct array_pair *p = NULL;
   struct array_sample a;
   enum err e = data_place_init(why, file->path);
@@ -243,12 +272,12 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
     e = data_fault(why, ERR_RANGE, "arrays have no column \"%s\", which holdout_by names; take it out of the job file",
                    c->holdout_by);
   if (e == ERR_OK)
-    e = array_pair_open(file, c, inputs, &p, why);
+    e = array_pair_open(file, c, parts, &p, why);
   for (uint32_t i = 0; e == ERR_OK && i < array_pair_samples(p); i++) {
     struct taken s = {0};
     e = array_pair_next(p, &a, why);
     if (e == ERR_OK)
-      e = take_label(p, c, i, a.label, &s, why);
+      e = parts == ARRAYS_INPUTS ? ERR_OK : take_label(p, c, i, a.label, &s, why);
     if (e == ERR_OK && a.floats != NULL)
       e = check_floats(p, c, i, a.floats, why);
     if (e != ERR_OK)
@@ -256,7 +285,7 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
     s.sample.bytes = a.bytes;
     s.sample.floats = a.floats;
     if ((e = sample_put(sink, i, &s.sample)) != ERR_OK)
-      e = data_fault(array_pair_labels_place(p, why), e, "%s", err_sentence(e));
+      e = data_fault(array_pair_place(p, why), e, "%s", err_sentence(e));
   }
   if (e == ERR_OK)
     e = array_pair_end(p, why);
@@ -269,7 +298,8 @@ enum err sample_read(const struct data_file *file, const struct contract *contra
   enum data_format format = data_format_of(file);
   if (format == DATA_CSV)
     return csv_read(file->path, contract, sink, out_n_ignored_columns, why);
-  enum err e = format == DATA_IDX ? read_idx(file, contract, sink, why) : read_arrays(file, contract, sink, true, why);
+  enum err e =
+      format == DATA_IDX ? read_idx(file, contract, sink, why) : read_arrays(file, contract, sink, ARRAYS_BOTH, why);
   if (e == ERR_OK)
     *out_n_ignored_columns = 0;
   return e;
@@ -284,7 +314,43 @@ enum err sample_read_labels(const struct data_file *file, const struct contract 
   case DATA_IDX:
     return read_idx_labels(file, contract, sink, why);
   case DATA_ARRAYS:
-    return read_arrays(file, contract, sink, false, why);
+    return read_arrays(file, contract, sink, ARRAYS_LABELS, why);
   }
   return ERR_UNSUPPORTED;
+}
+
+/* IDX begins with two zeros, or as gzip. */
+static enum err inputs_format(const char *path, enum data_format *out_format, struct data_place *why) {
+  uint8_t head[2] = {'-', '-'};
+  int fd;
+  uint64_t n_bytes;
+  *out_format = data_format_of(&(const struct data_file){path, NULL});
+  if (*out_format != DATA_CSV)
+    return ERR_OK;
+  enum err e = data_open(path, why, &fd, &n_bytes);
+  if (e != ERR_OK)
+    return e;
+  bool is_read = read(fd, head, sizeof head) == (ssize_t)sizeof head;
+  close(fd);
+  if (is_read && ((head[0] == 0 && head[1] == 0) || (head[0] == 0x1f && head[1] == 0x8b)))
+    *out_format = DATA_IDX;
+  return ERR_OK;
+}
+
+enum err sample_read_inputs(const char *path, const struct contract *contract, const struct sample_sink *sink,
+                            size_t *out_n_ignored_columns, struct data_place *why) {
+  enum data_format format;
+  struct contract inputs = *contract; /* of which nothing but the inputs is asked */
+  inputs.task = TASK_RECONSTRUCT;
+  inputs.n_classes = 0;
+  inputs.label[0] = inputs.holdout_by[0] = '\0';
+  enum err e = inputs_format(path, &format, why);
+  if (e != ERR_OK)
+    return e;
+  if (format == DATA_CSV)
+    return csv_read(path, &inputs, sink, out_n_ignored_columns, why);
+  *out_n_ignored_columns = 0;
+  if (format == DATA_IDX)
+    return read_images(path, &inputs, sink, why);
+  return read_arrays(&(const struct data_file){path, NULL}, &inputs, sink, ARRAYS_INPUTS, why);
 }

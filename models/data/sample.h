@@ -39,4 +39,9 @@ MUST_USE enum err sample_read(const struct data_file *file, const struct contrac
 MUST_USE enum err sample_read_labels(const struct data_file *file, const struct contract *contract,
                                      const struct sample_sink *sink, struct data_place *why);
 
+/* The same for the inputs only: a sample's label, targets and group are not to be used, and nothing else than the inputs need be
+ * in the file. IDX images are known by their first bytes. */
+MUST_USE enum err sample_read_inputs(const char *path, const struct contract *contract, const struct sample_sink *sink,
+                                     size_t *out_n_ignored_columns, struct data_place *why);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/must.h"
 #include "models/formats/archive.h"
+#include "models/formats/new_file.h"
 #include "models/formats/npy.h"
 #include "models/formats/safetensors.h"
 
@@ -386,27 +387,22 @@ enum err tensor_file_read(struct tensor_file *f, size_t i, float *out_values, st
 
 /* ---- writing ---- */
 
-static enum err sync_file(const char *path) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return err_from_errno(errno);
-  enum err e = fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);
-  close(fd);
-  return e;
+struct writing {
+  enum tensor_format format;
+  const struct tensor_out *tensors;
+  size_t n;
+  const struct tensor_note *notes;
+  size_t n_notes;
+};
+
+static enum err write_format(const void *context, const char *path) {
+  const struct writing *w = context;
+  return formats[w->format].write(path, w->tensors, w->n, w->notes, w->n_notes);
 }
 
 enum err tensor_file_write(const char *path, enum tensor_format format, const struct tensor_out *tensors, size_t n,
                            const struct tensor_note *notes, size_t n_notes) {
-  char part[MAX_PATH_BYTES + 16];
+  const struct writing w = {format, tensors, n, notes, n_notes};
   MUST((size_t)format < N_TENSOR_FORMATS);
-  if (access(path, F_OK) == 0)
-    return ERR_EXISTS;
-  snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
-  enum err e = formats[format].write(part, tensors, n, notes, n_notes);
-  if (e == ERR_OK)
-    e = sync_file(part);
-  if (e == ERR_OK && rename(part, path) != 0)
-    e = err_from_errno(errno);
-  unlink(part);
-  return e;
+  return new_file_write(path, write_format, &w);
 }
