@@ -224,9 +224,9 @@ def layers(tally):
 
 
 def tidy(tally):
-    status, output = configure("build-clang")
-    if status != 0:
-        return tally.fail(output[-6000:])
+    for status, output in (configure("build-clang"), call(["ninja", "-C", "build-clang", "models/onnx.pb-c.h"])):
+        if status != 0:
+            return tally.fail(output[-6000:])
     judge(tally, ["tests/lint/tidy", "build-clang"])
 
 

@@ -169,8 +169,9 @@ int verb_predict(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
   if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
-  struct trial t;
-  int code = run(call, &t, trial_open_stored(&t, c, job, &choice));
+  struct trial t = {0};
+  enum err e = trial_open_stored(&t, c, job, &choice);
+  int code = run(call, &t, e);
   trial_close(&t);
   config_free(c);
   return code;

@@ -450,7 +450,7 @@ enum err dataset_measure(const struct dataset *d, const struct contract *c, stru
 }
 
 enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale) {
-  struct data_place unused;
+  struct data_place unused = {0};
   if (scale->n > 1 && scale->n != d->n_inputs)
     return ERR_RANGE;
   scale_done(&d->scale);

@@ -38,10 +38,6 @@ void onnx_graph_free(struct onnx_graph *g) {
     next = b->next;
     free(b);
   }
-  free(g->proto.node);
-  free(g->proto.initializer);
-  free(g->proto.input);
-  free(g->proto.output);
   free(g);
 }
 
@@ -69,19 +65,18 @@ static char *borrowed(const char *text) {
   return (char *)(uintptr_t)text;
 }
 
-/* Room for one more in an array of pointers; false: no memory. */
-static bool grow(struct onnx_graph *g, void *array, size_t n) {
-  void **old, **grown;
-  memcpy(&old, array, sizeof old);
+static void *take_pointers(struct onnx_graph *g, size_t n) {
+  return take(g, n, sizeof(void *));
+}
+
+/* An array of n pointers with room for one more, the same or a copy; NULL: no memory. */
+static void *grown(struct onnx_graph *g, void *array, size_t n) {
   if ((n & (n - 1)) != 0) /* its capacity is the power of two above */
-    return true;
-  grown = realloc(old, (n == 0 ? 1 : 2 * n) * sizeof *grown);
-  if (grown == NULL) {
-    g->has_failed = true;
-    return false;
-  }
-  memcpy(array, &grown, sizeof grown);
-  return true;
+    return array;
+  void *larger = take_pointers(g, n == 0 ? 1 : 2 * n);
+  if (larger != NULL && n > 0)
+    memcpy(larger, array, n * sizeof(void *));
+  return larger;
 }
 
 static const char *name_make(struct onnx_graph *g, const char *stem) {
@@ -98,7 +93,8 @@ static const char *name_make(struct onnx_graph *g, const char *stem) {
 static Onnx__TensorProto *tensor_add(struct onnx_graph *g, const char *name, size_t rank, const uint32_t *size) {
   Onnx__TensorProto *t = take(g, 1, sizeof *t);
   int64_t *dims = take(g, rank, sizeof *dims);
-  if (t == NULL || dims == NULL || !grow(g, &g->proto.initializer, g->proto.n_initializer))
+  Onnx__TensorProto **list = grown(g, g->proto.initializer, g->proto.n_initializer);
+  if (t == NULL || dims == NULL || list == NULL)
     return NULL;
   for (size_t i = 0; i < rank; i++)
     dims[i] = size[i];
@@ -108,7 +104,8 @@ static Onnx__TensorProto *tensor_add(struct onnx_graph *g, const char *name, siz
   t->n_dims = rank;
   t->has_data_type = true;
   t->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-  g->proto.initializer[g->proto.n_initializer++] = t;
+  g->proto.initializer = list;
+  list[g->proto.n_initializer++] = t;
   return t;
 }
 
@@ -179,7 +176,7 @@ static Onnx__AttributeProto *attribute_make(struct onnx_graph *g, const struct o
 }
 
 static void add_attributes(struct onnx_graph *g, const struct onnx_node *from, Onnx__NodeProto *node) {
-  node->attribute = take(g, MAX_NODE_ATTRIBUTES, sizeof(Onnx__AttributeProto *));
+  node->attribute = take_pointers(g, MAX_NODE_ATTRIBUTES);
   for (size_t i = 0; node->attribute != NULL && i < MAX_NODE_ATTRIBUTES && from->attributes[i].name != NULL; i++) {
     Onnx__AttributeProto *a = attribute_make(g, &from->attributes[i]);
     if (a == NULL)
@@ -188,26 +185,25 @@ static void add_attributes(struct onnx_graph *g, const struct onnx_node *from, O
   }
 }
 
-const char *onnx_node(struct onnx_graph *g, const struct onnx_node *from) {
-  const char *name = from->as != NULL ? from->as : name_make(g, from->op);
-  Onnx__NodeProto *node = take(g, 1, sizeof *node);
-  char **inputs = take(g, MAX_NODE_INPUTS, sizeof *inputs), **outputs = take(g, from->output + 1, sizeof *outputs);
-  if (node == NULL || inputs == NULL || outputs == NULL || !grow(g, &g->proto.node, g->proto.n_node))
+const char *onnx_node(struct onnx_graph *g, const struct onnx_node *node) {
+  const char *name = node->as != NULL ? node->as : name_make(g, node->op);
+  Onnx__NodeProto *made = take(g, 1, sizeof *made), **list = grown(g, g->proto.node, g->proto.n_node);
+  char **inputs = take_pointers(g, MAX_NODE_INPUTS), **outputs = take_pointers(g, node->output + 1);
+  if (made == NULL || list == NULL || inputs == NULL || outputs == NULL)
     return "";
-  onnx__node_proto__init(node);
-  node->name = borrowed(name);
-  node->op_type = borrowed(from->op);
-  node->input = inputs;
-  while (node->n_input < MAX_NODE_INPUTS && from->inputs[node->n_input] != NULL) {
-    inputs[node->n_input] = borrowed(from->inputs[node->n_input]);
-    node->n_input++;
-  }
-  for (size_t i = 0; i <= from->output; i++)
-    outputs[i] = borrowed(i < from->output ? "" : name);
-  node->output = outputs;
-  node->n_output = from->output + 1;
-  add_attributes(g, from, node);
-  g->proto.node[g->proto.n_node++] = node;
+  onnx__node_proto__init(made);
+  made->name = borrowed(name);
+  made->op_type = borrowed(node->op);
+  made->input = inputs;
+  for (; made->n_input < MAX_NODE_INPUTS && node->inputs[made->n_input] != NULL; made->n_input++)
+    inputs[made->n_input] = borrowed(node->inputs[made->n_input]);
+  for (size_t i = 0; i <= node->output; i++)
+    outputs[i] = borrowed(i < node->output ? "" : name);
+  made->output = outputs;
+  made->n_output = node->output + 1;
+  add_attributes(g, node, made);
+  g->proto.node = list;
+  list[g->proto.n_node++] = made;
   return name;
 }
 
@@ -216,7 +212,7 @@ const char *onnx_node(struct onnx_graph *g, const struct onnx_node *from) {
 /* [batch][size…]; NULL: no memory. */
 static Onnx__TensorShapeProto *shape_make(struct onnx_graph *g, size_t rank, const uint32_t *size) {
   Onnx__TensorShapeProto *shape = take(g, 1, sizeof *shape);
-  Onnx__TensorShapeProto__Dimension *dims = take(g, rank + 1, sizeof *dims), **list = take(g, rank + 1, sizeof *list);
+  Onnx__TensorShapeProto__Dimension *dims = take(g, rank + 1, sizeof *dims), **list = take_pointers(g, rank + 1);
   if (shape == NULL || dims == NULL || list == NULL)
     return NULL;
   onnx__tensor_shape_proto__init(shape);
@@ -258,14 +254,20 @@ static Onnx__ValueInfoProto *value_make(struct onnx_graph *g, const char *name, 
 
 void onnx_input(struct onnx_graph *g, const char *name, const char *what, size_t rank, const uint32_t *size) {
   Onnx__ValueInfoProto *value = value_make(g, name, what, rank, size);
-  if (value != NULL && grow(g, &g->proto.input, g->proto.n_input))
-    g->proto.input[g->proto.n_input++] = value;
+  Onnx__ValueInfoProto **list = grown(g, g->proto.input, g->proto.n_input);
+  if (value == NULL || list == NULL)
+    return;
+  g->proto.input = list;
+  list[g->proto.n_input++] = value;
 }
 
 void onnx_output(struct onnx_graph *g, const char *name, const char *what, size_t rank, const uint32_t *size) {
   Onnx__ValueInfoProto *value = value_make(g, name, what, rank, size);
-  if (value != NULL && grow(g, &g->proto.output, g->proto.n_output))
-    g->proto.output[g->proto.n_output++] = value;
+  Onnx__ValueInfoProto **list = grown(g, g->proto.output, g->proto.n_output);
+  if (value == NULL || list == NULL)
+    return;
+  g->proto.output = list;
+  list[g->proto.n_output++] = value;
 }
 
 /* ---- the file ---- */
@@ -296,7 +298,7 @@ static enum err write_message(const void *context, const char *path) {
 }
 
 static Onnx__StringStringEntryProto **notes_make(struct onnx_graph *g, const struct tensor_note *notes, size_t n) {
-  Onnx__StringStringEntryProto *entries = take(g, n, sizeof *entries), **list = take(g, n, sizeof *list);
+  Onnx__StringStringEntryProto *entries = take(g, n, sizeof *entries), **list = take_pointers(g, n);
   for (size_t i = 0; entries != NULL && list != NULL && i < n; i++) {
     onnx__string_string_entry_proto__init(&entries[i]);
     entries[i].key = borrowed(notes[i].key);

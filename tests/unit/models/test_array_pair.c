@@ -104,9 +104,9 @@ START_TEST(fortran_order_gives_the_same_samples) {
   ck_assert_int_eq(
       array_pair_open(&(struct data_file){"tests/unit/models/arrays/f4_le.npy", y.path}, c, ARRAYS_BOTH, &plain, &why),
       ERR_OK);
-  ck_assert_int_eq(
-      array_pair_open(&(struct data_file){"tests/unit/models/arrays/f4_fortran.npy", y.path}, c, ARRAYS_BOTH, &fortran, &why),
-      ERR_OK);
+  ck_assert_int_eq(array_pair_open(&(struct data_file){"tests/unit/models/arrays/f4_fortran.npy", y.path}, c,
+                                   ARRAYS_BOTH, &fortran, &why),
+                   ERR_OK);
   for (uint32_t i = 0; i < array_pair_samples(plain); i++) {
     ck_assert_int_eq(array_pair_next(plain, &a, &why), ERR_OK);
     ck_assert_int_eq(array_pair_next(fortran, &b, &why), ERR_OK);
