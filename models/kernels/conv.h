@@ -36,12 +36,14 @@ struct conv_batch {
   const float *x; /* [n][height][width][c_in] */
   const float *w; /* as the kernel lays them out, biases included */
   bool relu;
+  float *
+      which; /* where the kernel pools: a pool of 2×2 follows, and this is its `which` (models/kernels/pool.h); else NULL */
   float *scratch; /* any contents */
-  float *y;       /* [n][out_height][out_width][c_out], written by forward, read by backward where relu */
+  float *y;       /* [n][out_height][out_width][c_out], or half of both where pooled; backward reads it where relu */
 };
 
 struct conv_gradient {
-  const float *dy; /* ∂L/∂y, after the relu where there is one */
+  const float *dy; /* ∂L/∂y, after the relu and the pool where there are such */
   float *dx;       /* ∂L/∂x, to be written; NULL: not wanted */
   float momentum;
   float *g; /* as w is laid out: g ← momentum·g + ∂L/∂w; the gradient of padding is zero */
@@ -50,6 +52,7 @@ struct conv_gradient {
 struct conv_kernel {
   const char *name;
   struct cpu needs;
+  bool pools; /* does a pool of 2×2 with stride 2, the largest value, that follows; for outputs with 2 rows at least */
 
   bool (*fits)(const struct conv_shape *s); /* NULL: any shape */
 

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "models/kernels/conv.h"
+#include "models/kernels/pool.h"
 
 #define INLINE __attribute__((always_inline)) inline
 #if defined __clang__
@@ -17,7 +18,8 @@ enum {
   MAX_TILE_ROWS = 5,
   MAX_ROW_TAPS = 5,
   MAX_CHUNK = 32,
-  MAX_CHUNK_FLOATS = 1 << 18,
+  MAX_CHUNK_FLOATS = 1 << 15,
+  BAND_SAMPLES = 8,
   LINE_FLOATS = 16
 };
 
@@ -229,6 +231,16 @@ static inline void four_add(float *p, four v) {
   memcpy(p, &v, sizeof v);
 }
 
+static inline void four_give(float *p, four v) {
+  memcpy(p, &v, sizeof v);
+}
+
+static inline four four_where_equal(four a, float x, four v) {
+  for (size_t i = 0; i < 4; i++)
+    v[i] = a[i] == x ? v[i] : 0;
+  return v;
+}
+
 #define KERNEL(name) portable_##name
 #define TARGET
 #define VEC four
@@ -241,6 +253,9 @@ static inline void four_add(float *p, four v) {
 #define rectify four_max_zero
 #define put four_put
 #define add four_add
+#define give four_give
+#define where_equal four_where_equal
+#define LARGEST pool_lanes.largest
 #define SITES(vectors) ((vectors) == 1 ? 8 : 6)
 #define EACH_SITES(make, vectors) EACH_SITES_##vectors(make)
 #define EACH_SITES_1(make) make(1, 1) make(2, 1) make(3, 1) make(4, 1) make(5, 1) make(6, 1) make(7, 1) make(8, 1)
@@ -261,9 +276,13 @@ static inline void four_add(float *p, four v) {
 #undef rectify
 #undef put
 #undef add
+#undef give
+#undef where_equal
+#undef LARGEST
 #undef fma
 
 const struct conv_kernel conv_direct = {.name = "direct",
+                                        .pools = true,
                                         .weights = portable_weights,
                                         .load = portable_load,
                                         .store = portable_store,
@@ -293,6 +312,10 @@ INLINE AVX2 static void avx2_add(float *p, __m256 v) {
   _mm256_storeu_ps(p, _mm256_add_ps(_mm256_loadu_ps(p), v));
 }
 
+INLINE AVX2 static __m256 avx2_where_equal(__m256 a, float x, __m256 v) {
+  return _mm256_and_ps(v, _mm256_cmp_ps(a, _mm256_set1_ps(x), _CMP_EQ_OQ));
+}
+
 #define KERNEL(name) avx2_##name
 #define TARGET AVX2
 #define VEC __m256
@@ -304,6 +327,9 @@ INLINE AVX2 static void avx2_add(float *p, __m256 v) {
 #define rectify(v) _mm256_max_ps(_mm256_setzero_ps(), v)
 #define put avx2_put
 #define add avx2_add
+#define give _mm256_storeu_ps
+#define where_equal avx2_where_equal
+#define LARGEST pool_avx2.largest
 #define fma _mm256_fmadd_ps
 #undef SITES
 #undef EACH_SITES_1
@@ -324,10 +350,14 @@ INLINE AVX2 static void avx2_add(float *p, __m256 v) {
 #undef rectify
 #undef put
 #undef add
+#undef give
+#undef where_equal
+#undef LARGEST
 #undef fma
 
 const struct conv_kernel conv_direct_avx2 = {.name = "direct-avx2",
                                              .needs = {.avx2 = true},
+                                             .pools = true,
                                              .weights = avx2_weights,
                                              .load = avx2_load,
                                              .store = avx2_store,
@@ -355,6 +385,10 @@ INLINE AVX512 static void avx512_add(float *p, __m512 v) {
   _mm512_storeu_ps(p, _mm512_add_ps(_mm512_loadu_ps(p), v));
 }
 
+INLINE AVX512 static __m512 avx512_where_equal(__m512 a, float x, __m512 v) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_EQ_OQ), v);
+}
+
 #define KERNEL(name) avx512_##name
 #define TARGET AVX512
 #define VEC __m512
@@ -366,6 +400,9 @@ INLINE AVX512 static void avx512_add(float *p, __m512 v) {
 #define rectify(v) _mm512_max_ps(_mm512_setzero_ps(), v)
 #define put avx512_put
 #define add avx512_add
+#define give _mm512_storeu_ps
+#define where_equal avx512_where_equal
+#define LARGEST pool_avx2.largest
 #define fma _mm512_fmadd_ps
 #undef SITES
 #undef EACH_SITES_2
@@ -383,6 +420,7 @@ INLINE AVX512 static void avx512_add(float *p, __m512 v) {
 
 const struct conv_kernel conv_direct_avx512 = {.name = "direct-avx512",
                                                .needs = {.avx2 = true, .avx512 = true},
+                                               .pools = true,
                                                .weights = avx512_weights,
                                                .load = avx512_load,
                                                .store = avx512_store,
@@ -445,6 +483,7 @@ static bool paired_fits(const struct conv_shape *s) {
 const struct conv_kernel conv_paired_avx512 = {.name = "paired-avx512",
                                                .needs = {.avx2 = true, .avx512 = true},
                                                .fits = paired_fits,
+                                               .pools = true,
                                                .weights = paired_weights,
                                                .load = paired_load,
                                                .store = paired_store,

@@ -9,6 +9,8 @@
  *   fma(a, b, c) = a·b + c, zero(), rectify(v) = max(v, 0) that passes NaN
  *   put(p, next, v, n, both)   the first n channels of v to p, and of the second sample to p + next if there are both
  *   add(p, v)           p[channel] += the sum of v's samples
+ *   where_equal(a, x, v)  the lanes of v at which a is x, else 0
+ *   LARGEST             pool_kernel.largest of this CPU
  *   EACH_SITES(make, v) make(1, v) … make(most, v), most being SITES(v)
  *   EACH_TILE(make)     make(rows, taps, vectors, slides) of the tiles of ∂L/∂w, each with less registers than there are
  *
@@ -306,6 +308,49 @@ static void KERNEL(weave_all)(const struct weave *w, size_t n, const float *x, c
   }
 }
 
+/* ∂L/∂z of one group from that of the pooled rows: each goes to the one of four places that was the largest. `room` is two
+ * pooled rows. */
+TARGET static void KERNEL(unpool)(const struct weave *w, const float *const dy[GROUP], const float *const which[GROUP],
+                                  const float *const y[GROUP], float *room, float *out) {
+  size_t height = w->height / 2, width = w->width / 2, pixel = w->c_padded * GROUP, row = w->width * pixel;
+  struct weave one_row = {1, width, w->c, w->c_padded, 0, 0};
+  float *d_row = room, *which_row = room + whole_lines(width * pixel);
+  if (w->height % 2 || w->width % 2)
+    memset(out, 0, w->height * row * sizeof *out);
+  for (size_t i = 0; i < height; i++) {
+    const float *d_at[GROUP], *which_at[GROUP], *y_at[GROUP];
+    for (size_t m = 0; m < GROUP; m++) {
+      d_at[m] = dy[m] + i * width * w->c;
+      which_at[m] = which[m] + i * width * w->c;
+      y_at[m] = y ? y[m] + i * width * w->c : NULL;
+    }
+    KERNEL(weave)(&one_row, d_at, y ? y_at : NULL, d_row);
+    KERNEL(weave)(&one_row, which_at, NULL, which_row);
+    for (size_t j = 0; j < width; j++)
+      for (size_t v = 0; v < pixel; v += WIDTH) {
+        VEC d = take(d_row + j * pixel + v), place = take(which_row + j * pixel + v);
+        float *to = out + 2 * i * row + 2 * j * pixel + v;
+        give(to, where_equal(place, 0.0f, d));
+        give(to + pixel, where_equal(place, 1.0f, d));
+        give(to + row, where_equal(place, 2.0f, d));
+        give(to + row + pixel, where_equal(place, 3.0f, d));
+      }
+  }
+}
+
+static void KERNEL(unpool_all)(const struct weave *w, size_t n, const float *dy, const float *which, const float *y,
+                               float *room, float *out) {
+  size_t size = w->height / 2 * (w->width / 2) * w->c, out_size = weave_size(w) * GROUP;
+  const float *dys[GROUP], *whiches[GROUP], *ys[GROUP];
+  for (size_t k = 0; k < (n + GROUP - 1) / GROUP; k++) {
+    KERNEL(group)(dy, size, k, n, dys);
+    KERNEL(group)(which, size, k, n, whiches);
+    if (y)
+      KERNEL(group)(y, size, k, n, ys);
+    KERNEL(unpool)(w, dys, whiches, y ? ys : NULL, room, out + k * out_size);
+  }
+}
+
 /* ---- the kernel */
 
 /* Forwards a copy is needed only to interleave; the gradient of the weights also needs the borders. */
@@ -325,13 +370,45 @@ static size_t KERNEL(mirrored)(const struct conv_shape *s) {
   return whole_lines(s->kernel_height * s->kernel_width * KERNEL(padded)(s->c_out) * KERNEL(padded)(s->c_in));
 }
 
+/* Two rows of outputs of some samples, before they are pooled. */
+static size_t KERNEL(band)(const struct conv_shape *s) {
+  return 2 * s->out_width * s->c_out;
+}
+
+static size_t KERNEL(pooled_rows)(const struct conv_shape *s) {
+  return 2 * whole_lines(s->out_width / 2 * KERNEL(padded)(s->c_out) * GROUP);
+}
+
 static size_t KERNEL(scratch)(const struct conv_shape *s, size_t n) {
   struct weave x = KERNEL(weave_x)(s), dz = KERNEL(weave_dz)(s);
   size_t size = s->height * s->width * s->c_in;
-  size_t forward = GROUP > 1 ? chunk_of(n, size) * size : 0;
-  size_t backward =
-      whole_lines(weave_size(&x) * GROUP) + chunk_of(n, weave_size(&dz)) * weave_size(&dz) + KERNEL(mirrored)(s);
+  size_t forward = (GROUP > 1 ? whole_lines(chunk_of(n, size) * size) : 0) + BAND_SAMPLES * KERNEL(band)(s);
+  size_t backward = whole_lines(weave_size(&x) * GROUP) + KERNEL(pooled_rows)(s) +
+                    chunk_of(n, weave_size(&dz)) * weave_size(&dz) + KERNEL(mirrored)(s);
   return forward > backward ? forward : backward;
+}
+
+/* The outputs of a chunk, two rows at a time, and the largest of each 2×2 of them to y. */
+static void KERNEL(gather_pooled)(const struct conv_shape *s, struct gather g, float *band, float *y, float *which) {
+  size_t width = s->out_width / 2, size = s->out_height / 2 * width * s->c_out;
+  const struct pool_shape pool = {2, s->out_width, s->c_out, 2, 2, 2, 1, width};
+  const float *x = g.x;
+  size_t n = g.n;
+  g.high.n_out = 2;
+  g.out = band;
+  g.out_image = KERNEL(band)(s);
+  for (size_t at = 0; at < n; at += g.n) {
+    g.n = min_size(BAND_SAMPLES, n - at);
+    g.x = x + at / GROUP * g.x_group;
+    for (size_t i = 0; i < s->out_height / 2; i++) {
+      g.high.origin = (ptrdiff_t)(2 * i * s->stride) - (ptrdiff_t)s->pad_height;
+      KERNEL(gather)(&g);
+      for (size_t k = 0; k < g.n; k++) {
+        size_t out = (at + k) * size + i * width * s->c_out;
+        LARGEST(&pool, 1, band + k * g.out_image, y + out, which + out);
+      }
+    }
+  }
 }
 
 static void KERNEL(forward)(const struct conv_shape *s, const struct conv_batch *b) {
@@ -354,6 +431,8 @@ static void KERNEL(forward)(const struct conv_shape *s, const struct conv_batch 
                      .out_row = s->out_width * s->c_out,
                      .out_image = out_size};
   struct weave plain = {s->height, s->width, s->c_in, s->c_in, 0, 0};
+  float *band = b->scratch + (GROUP > 1 ? whole_lines(chunk * size) : 0);
+  size_t pooled_size = (s->out_height / 2) * (s->out_width / 2) * s->c_out;
   for (size_t at = 0; at < b->n; at += g.n) {
     g.n = min_size(chunk, b->n - at);
     g.x = b->x + at * size;
@@ -362,7 +441,10 @@ static void KERNEL(forward)(const struct conv_shape *s, const struct conv_batch 
       KERNEL(weave_all)(&plain, g.n, g.x, NULL, b->scratch);
       g.x = b->scratch;
     }
-    KERNEL(gather)(&g);
+    if (b->which)
+      KERNEL(gather_pooled)(s, g, band, b->y + at * pooled_size, b->which + at * pooled_size);
+    else
+      KERNEL(gather)(&g);
   }
 }
 
@@ -383,35 +465,52 @@ static void KERNEL(mirror)(const struct conv_shape *s, const struct phase *high,
       }
 }
 
-/* ∂L/∂x of n samples. The inputs are taken by phases, their places modulo the stride: those of one phase see the outputs
- * side by side. */
-static void KERNEL(back_inputs)(const struct conv_shape *s, size_t n, const float *dz, const float *w, float *mirrored,
-                                float *dx) {
-  size_t n_padded = KERNEL(padded)(s->c_out);
-  for (size_t p = 0; p < s->stride && p < s->height; p++)
-    for (size_t q = 0; q < s->stride && q < s->width; q++) {
-      struct phase high = phase_of(s->height, s->kernel_height, s->stride, s->pad_height, s->out_height, p);
-      struct phase wide = phase_of(s->width, s->kernel_width, s->stride, s->pad_width, s->out_width, q);
-      KERNEL(mirror)(s, &high, &wide, w, mirrored);
-      struct gather g = {.n = n,
-                         .high = high.axis,
-                         .wide = wide.axis,
-                         .x = dz,
-                         .x_pixel = n_padded * GROUP,
-                         .x_row = s->out_width * n_padded * GROUP,
-                         .x_group = conv_sites(s) * n_padded * GROUP,
-                         .w = mirrored,
-                         .w_tap = n_padded * KERNEL(channels),
-                         .w_row = wide.n_taps * n_padded * KERNEL(channels),
-                         .w_vector = high.n_taps * wide.n_taps * n_padded * KERNEL(channels),
-                         .n_channels = s->c_in,
-                         .out = dx + (p * s->width + q) * s->c_in,
-                         .out_pixel = s->stride * s->c_in,
-                         .out_row = s->stride * s->width * s->c_in,
-                         .out_image = s->height * s->width * s->c_in};
-      KERNEL(gather)(&g);
-    }
+static size_t KERNEL(mirrored_phase)(const struct conv_shape *s, const struct phase *high, const struct phase *wide) {
+  return high->n_taps * wide->n_taps * KERNEL(padded)(s->c_out) * KERNEL(padded)(s->c_in);
 }
+
+/* The inputs are taken by phases, their places modulo the stride: those of one phase see the outputs side by side. */
+#define EACH_PHASE(work)                                                                                               \
+  for (size_t p = 0; p < s->stride && p < s->height; p++)                                                              \
+    for (size_t q = 0; q < s->stride && q < s->width; q++) {                                                           \
+      struct phase high = phase_of(s->height, s->kernel_height, s->stride, s->pad_height, s->out_height, p);           \
+      struct phase wide = phase_of(s->width, s->kernel_width, s->stride, s->pad_width, s->out_width, q);               \
+      work;                                                                                                            \
+      mirrored += KERNEL(mirrored_phase)(s, &high, &wide);                                                             \
+    }
+
+static void KERNEL(mirror_all)(const struct conv_shape *s, const float *w, float *mirrored) {
+  EACH_PHASE(KERNEL(mirror)(s, &high, &wide, w, mirrored))
+}
+
+static void KERNEL(back_phase)(const struct conv_shape *s, size_t n, const float *dz, const struct phase *high,
+                               const struct phase *wide, const float *mirrored, float *dx) {
+  size_t n_padded = KERNEL(padded)(s->c_out);
+  const struct gather g = {.n = n,
+                           .high = high->axis,
+                           .wide = wide->axis,
+                           .x = dz,
+                           .x_pixel = n_padded * GROUP,
+                           .x_row = s->out_width * n_padded * GROUP,
+                           .x_group = conv_sites(s) * n_padded * GROUP,
+                           .w = mirrored,
+                           .w_tap = n_padded * KERNEL(channels),
+                           .w_row = wide->n_taps * n_padded * KERNEL(channels),
+                           .w_vector = high->n_taps * wide->n_taps * n_padded * KERNEL(channels),
+                           .n_channels = s->c_in,
+                           .out = dx,
+                           .out_pixel = s->stride * s->c_in,
+                           .out_row = s->stride * s->width * s->c_in,
+                           .out_image = s->height * s->width * s->c_in};
+  KERNEL(gather)(&g);
+}
+
+/* ∂L/∂x of n samples. */
+static void KERNEL(back_inputs)(const struct conv_shape *s, size_t n, const float *dz, const float *mirrored,
+                                float *dx) {
+  EACH_PHASE(KERNEL(back_phase)(s, n, dz, &high, &wide, mirrored, dx + (p * s->width + q) * s->c_in))
+}
+#undef EACH_PHASE
 
 static void KERNEL(back_weights)(const struct conv_shape *s, const float *x, size_t x_width, const float *dz,
                                  float *g) {
@@ -437,25 +536,38 @@ static void KERNEL(back_weights)(const struct conv_shape *s, const float *x, siz
   KERNEL(sum)(dz, conv_sites(s), n_vectors, g + conv_taps(s) * n_vectors * KERNEL(channels));
 }
 
+/* ∂L/∂z of n samples from the at-th on, as the loops read it. */
+static const float *KERNEL(delta)(const struct conv_shape *s, const struct conv_batch *b, const float *dy, size_t at,
+                                  size_t n, float *room, float *copy) {
+  struct weave w = KERNEL(weave_dz)(s);
+  size_t size = b->which ? (s->out_height / 2) * (s->out_width / 2) * s->c_out : conv_sites(s) * s->c_out;
+  const float *y = b->relu ? b->y + at * size : NULL;
+  if (GROUP == 1 && !b->which && !b->relu && w.c == w.c_padded)
+    return dy + at * size;
+  if (b->which)
+    KERNEL(unpool_all)(&w, n, dy + at * size, b->which + at * size, y, room, copy);
+  else
+    KERNEL(weave_all)(&w, n, dy + at * size, y, copy);
+  for (size_t i = 1; n % GROUP && i < weave_size(&w) * GROUP; i += GROUP)
+    copy[n / GROUP * weave_size(&w) * GROUP + i] = 0;
+  return copy;
+}
+
 static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch *b, const struct conv_gradient *d) {
   struct weave woven_x = KERNEL(weave_x)(s), woven_dz = KERNEL(weave_dz)(s);
-  size_t size = s->height * s->width * s->c_in, out_size = conv_sites(s) * s->c_out, dz_size = weave_size(&woven_dz);
-  bool copies_x = KERNEL(copies_x)(s), copies_dz = GROUP > 1 || b->relu || woven_dz.c != woven_dz.c_padded;
+  size_t size = s->height * s->width * s->c_in, dz_size = weave_size(&woven_dz);
+  bool copies_x = KERNEL(copies_x)(s);
   size_t x_width = copies_x ? s->width + 2 * s->pad_width : s->width;
   size_t chunk = d->dx ? chunk_of(b->n, dz_size) : GROUP;
   float *mirrored = b->scratch, *x_copy = mirrored + KERNEL(mirrored)(s),
-        *dz_copy = x_copy + whole_lines(weave_size(&woven_x) * GROUP);
+        *pooled_rows = x_copy + whole_lines(weave_size(&woven_x) * GROUP),
+        *dz_copy = pooled_rows + KERNEL(pooled_rows)(s);
   scale(d->g, KERNEL(weights)(s), d->momentum);
+  if (d->dx)
+    KERNEL(mirror_all)(s, b->w, mirrored);
   for (size_t at = 0, n; at < b->n; at += n) {
     n = min_size(chunk, b->n - at);
-    const float *dz = d->dy + at * out_size, *x = b->x + at * size;
-    if (copies_dz) {
-      KERNEL(weave_all)(&woven_dz, n, dz, b->relu ? b->y + at * out_size : NULL, dz_copy);
-      if (n % GROUP)
-        for (size_t i = 1; i < dz_size * GROUP; i += GROUP)
-          dz_copy[n / GROUP * dz_size * GROUP + i] = 0;
-      dz = dz_copy;
-    }
+    const float *x = b->x + at * size, *dz = KERNEL(delta)(s, b, d->dy, at, n, pooled_rows, dz_copy);
     for (size_t k = 0; k < (n + GROUP - 1) / GROUP; k++) {
       const float *group[GROUP];
       KERNEL(group)(x, size, k, n, group);
@@ -464,6 +576,6 @@ static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch
       KERNEL(back_weights)(s, copies_x ? x_copy : group[0], x_width, dz + k * dz_size * GROUP, d->g);
     }
     if (d->dx)
-      KERNEL(back_inputs)(s, n, dz, b->w, mirrored, d->dx + at * size);
+      KERNEL(back_inputs)(s, n, dz, mirrored, d->dx + at * size);
   }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "models/kernels/conv.h"
+#include "models/kernels/depthwise.h"
 #include "models/net/layer.h"
 #include "models/net/window.h"
 
@@ -89,7 +90,12 @@ static struct conv_shape shape_of(const struct layer *l) {
 }
 
 static struct conv_batch batch_of(const struct pass *p) {
-  return (struct conv_batch){.n = p->n, .x = p->in, .w = p->w, .relu = p->relu, .scratch = p->scratch, .y = p->out};
+  return (struct conv_batch){
+      .n = p->n, .x = p->in, .w = p->w, .relu = p->relu, .which = p->which, .scratch = p->scratch, .y = p->out};
+}
+
+static struct conv_gradient gradient_of(const struct gradient *d) {
+  return (struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .momentum = d->momentum, .g = d->g};
 }
 
 /* The functions of a row of conv_kernels. */
@@ -110,8 +116,8 @@ static struct conv_batch batch_of(const struct pass *p) {
   static void kernel##_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {               \
     struct conv_shape s = shape_of(l);                                                                                 \
     struct conv_batch b = batch_of(p);                                                                                 \
-    conv_##kernel.backward(                                                                                            \
-        &s, &b, &(struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .momentum = d->momentum, .g = d->g});           \
+    struct conv_gradient g = gradient_of(d);                                                                           \
+    conv_##kernel.backward(&s, &b, &g);                                                                                \
   }
 #define ROW(kernel)                                                                                                    \
   .fits = kernel##_fits, .takes_relu = true, .scratch = kernel##_scratch, .forward = kernel##_forward,                 \
@@ -132,7 +138,15 @@ static struct conv_batch batch_of(const struct pass *p) {
     struct conv_shape s = shape_of(l);                                                                                 \
     conv_##kernel.store(&s, own, w);                                                                                   \
   }
-#define ROW_OWN(kernel) ROW(kernel), .weights = kernel##_weights, .load = kernel##_load, .store = kernel##_store
+#define ROW_OWN(kernel)                                                                                                \
+  ROW(kernel), .takes_pool = takes_pool, .weights = kernel##_weights, .load = kernel##_load, .store = kernel##_store
+
+/* 2×2 of an image, the largest value. */
+static bool takes_pool(const struct layer *l, const struct layer *pool) {
+  const struct window *w = &pool->window;
+  return l->out.height >= 2 && l->out.width >= 2 && w->height == 2 && w->width == 2 && w->stride == 2 &&
+         w->pad_height == 0 && w->pad_width == 0;
+}
 
 DEFINE(im2col)
 DEFINE(im2col_batch)
@@ -234,8 +248,53 @@ static void depthwise_backward(const struct layer *l, const struct pass *p, cons
 
 /* ---- the rows */
 
+/* Eight channels at a time: models/kernels/depthwise.h. */
+static size_t lanes_weights(const struct layer *l) {
+  struct conv_shape s = shape_of(l);
+  return depthwise_weights(&s);
+}
+
+static void lanes_load(const struct layer *l, const float *w, float *own) {
+  struct conv_shape s = shape_of(l);
+  depthwise_load(&s, w, own);
+}
+
+static void lanes_store(const struct layer *l, const float *own, float *w) {
+  struct conv_shape s = shape_of(l);
+  depthwise_store(&s, own, w);
+}
+
+#define DEFINE_DEPTHWISE(kernel)                                                                                       \
+  static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
+    (void)l;                                                                                                           \
+    return cpu_has(cpu, &depthwise_##kernel.needs);                                                                    \
+  }                                                                                                                    \
+  static void kernel##_forward(const struct layer *l, const struct pass *p) {                                          \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    struct conv_batch b = batch_of(p);                                                                                 \
+    depthwise_##kernel.forward(&s, &b);                                                                                \
+  }                                                                                                                    \
+  static void kernel##_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {               \
+    struct conv_shape s = shape_of(l);                                                                                 \
+    struct conv_batch b = batch_of(p);                                                                                 \
+    struct conv_gradient g = gradient_of(d);                                                                           \
+    depthwise_##kernel.backward(&s, &b, &g);                                                                           \
+  }
+#define ROW_DEPTHWISE(kernel)                                                                                          \
+  .fits = kernel##_fits, .weights = lanes_weights, .load = lanes_load, .store = lanes_store,                           \
+  .forward = kernel##_forward, .backward = kernel##_backward
+
+DEFINE_DEPTHWISE(lanes)
+#if defined __x86_64__
+DEFINE_DEPTHWISE(avx2)
+#endif
+
 static const struct kernel depthwise_kernels[] = {
     {.name = "plain", .forward = depthwise_forward, .backward = depthwise_backward},
+    {.name = "lanes", ROW_DEPTHWISE(lanes)},
+#if defined __x86_64__
+    {.name = "lanes-avx2", ROW_DEPTHWISE(avx2)},
+#endif
 };
 
 #define KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)

@@ -64,6 +64,7 @@ struct pass {
   const float *before; /* at the end of a block: what went into it, [n][n_out] */
   float *out;          /* [n][n_out] */
   float *kept;         /* [n][what the kernel keeps a sample]; the two ends of a block share the first one's */
+  float *which;        /* of a kernel that takes_pool, where a pool follows: what that keeps; else NULL */
   float *scratch;      /* what the kernel asked for, on a cache line; any contents, lost after the call */
   bool relu;       /* to be applied to out as well; d_out is then ∂L/∂ of that. Only where the kernel takes_relu */
   struct rng *rng; /* of dropout; NULL outside training, and backwards */
@@ -89,6 +90,10 @@ struct kernel {
   bool (*fits)(const struct layer *l, const struct cpu *cpu); /* NULL: always */
   bool takes_relu;                                            /* does pass.relu: the relu after it is then not run */
   bool folds;                                                 /* does gradient.w */
+
+  /* Whether it does this pool, too, that follows it or the relu it takes; NULL: none. Then out is [n][the pool's n_out],
+   * d_out ∂L/∂ of that, and pass.which what the pool keeps. */
+  bool (*takes_pool)(const struct layer *l, const struct layer *pool);
 
   size_t (*kept)(const struct layer *l);              /* floats a sample from forward to backward; NULL: none */
   size_t (*scratch)(const struct layer *l, size_t n); /* floats for a batch of n, shared by all layers; NULL: none */

@@ -16,10 +16,11 @@ enum { MAX_WORKSPACE = 1 << 28, LINE_FLOATS = 16, PIECE_FLOATS = 4096 };
 struct place {
   const struct kernel *kernel;
   bool relu;        /* the kernel does the relu that follows */
-  bool skipped;     /* it is that relu */
+  size_t pool;      /* index of the pool that the kernel does, too; 0: none */
+  bool skipped;     /* it is that relu, or that pool */
   size_t offset;    /* of its parameters in the training layout */
   size_t n_weights; /* trained, as the kernel lays them out */
-  float *out;       /* [max_batch][n_out] */
+  float *out;       /* [max_batch][n_out_of] */
   float *kept;      /* [max_batch][n_kept] */
   size_t n_kept;
 };
@@ -81,6 +82,30 @@ static void split(struct net *net, const struct net_config *config) {
   net->n_threads = whole || s->threads == 0 ? 1 : at_most(s->threads, net->n_lanes);
 }
 
+/* A relu or a pool is skipped where the kernel before it does it. */
+static void find_skipped(struct net *net, size_t i) {
+  const struct layer *layers = net->arch->layers;
+  if (i == 0)
+    return;
+  size_t before = i - 1;
+  if (layers[i].type == &layer_relu && net->places[before].kernel->takes_relu) {
+    net->places[i].skipped = net->places[before].relu = true;
+    return;
+  }
+  if (net->places[before].skipped && layers[before].type == &layer_relu)
+    before--;
+  const struct kernel *kernel = net->places[before].kernel;
+  if (layers[i].type == &layer_pool && kernel->takes_pool && kernel->takes_pool(&layers[before], &layers[i])) {
+    net->places[i].skipped = true;
+    net->places[before].pool = i;
+  }
+}
+
+/* Values a sample of what a layer's kernel puts out. */
+static size_t n_out_of(const struct net *net, size_t i) {
+  return net->arch->layers[net->places[i].pool ? net->places[i].pool : i].n_out;
+}
+
 /* Which kernel each layer takes, and where its parameters are. */
 static void choose(struct net *net, const struct net_config *config) {
   const struct arch *a = net->arch;
@@ -90,9 +115,7 @@ static void choose(struct net *net, const struct net_config *config) {
     char key[MAX_SELECTION_KEY_BYTES];
     layer_key(l, config->batch, key);
     place->kernel = layer_kernel(l, selection_find(config->selection, key), &config->cpu);
-    place->skipped = i > 0 && l->type == &layer_relu && net->places[i - 1].kernel->takes_relu;
-    if (place->skipped)
-      net->places[i - 1].relu = true;
+    find_skipped(net, i);
     bool own = place->kernel->weights != NULL;
     place->n_weights = own ? place->kernel->weights(l) : l->n_trained;
     place->offset = own ? whole_lines(net->n_floats) : net->n_floats;
@@ -134,7 +157,7 @@ static void lay_out_layer(struct net *net, size_t i, struct room *r) {
   if (place->skipped || !place->kernel->forward)
     place->out = out_of(net, i);
   else
-    place->out = take(r, net->max_batch, l->n_out);
+    place->out = take(r, net->max_batch, n_out_of(net, i));
   bool shares = ends_block(net->arch, i);
   place->n_kept = shares ? net->places[l->partner].n_kept : place->kernel->kept ? place->kernel->kept(l) : 0;
   place->kept = shares ? net->places[l->partner].kept : take(r, net->max_batch, place->n_kept);
@@ -381,13 +404,14 @@ static struct pass pass_of(const struct work *work, const struct block *b, size_
   struct net *net = work->net;
   const struct arch *a = net->arch;
   const struct layer *l = &a->layers[i];
-  const struct place *place = &net->places[i];
+  const struct place *place = &net->places[i], *pool = place->pool ? &net->places[place->pool] : NULL;
   return (struct pass){.n = b->n,
                        .w = work->w + place->offset,
                        .in = rows(out_of(net, i), b->first, l->n_in),
                        .before = ends_block(a, i) ? rows(out_of(net, l->partner), b->first, l->n_out) : NULL,
-                       .out = rows(place->out, b->first, l->n_out),
+                       .out = rows(place->out, b->first, n_out_of(net, i)),
                        .kept = rows(place->kept, b->first, place->n_kept),
+                       .which = pool ? rows(pool->kept, b->first, pool->n_kept) : NULL,
                        .scratch = b->lane->scratch,
                        .relu = place->relu};
 }

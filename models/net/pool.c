@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/kernels/pool.h"
 #include "models/net/layer.h"
 #include "models/net/window.h"
 
@@ -110,14 +111,70 @@ static void mean_backward(const struct layer *l, const struct pass *p, const str
         d->d_in[first_of(l, at) + value_at(l, k) + c] += share * d->d_out[at * channels + c];
 }
 
+/* ---- eight channels at a time: models/kernels/pool.h */
+
+static struct pool_shape shape_of(const struct layer *l) {
+  return (struct pool_shape){.height = l->in.height,
+                             .width = l->in.width,
+                             .channels = l->in.channels,
+                             .window_height = l->window.height,
+                             .window_width = l->window.width,
+                             .stride = l->window.stride,
+                             .out_height = l->out.height,
+                             .out_width = l->out.width};
+}
+
+#define DEFINE(kernel)                                                                                                 \
+  static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
+    (void)l;                                                                                                           \
+    return cpu_has(cpu, &pool_##kernel.needs);                                                                         \
+  }                                                                                                                    \
+  static void kernel##_largest(const struct layer *l, const struct pass *p) {                                          \
+    struct pool_shape s = shape_of(l);                                                                                 \
+    pool_##kernel.largest(&s, p->n, p->in, p->out, p->kept);                                                           \
+  }                                                                                                                    \
+  static void kernel##_largest_back(const struct layer *l, const struct pass *p, const struct gradient *d) {           \
+    struct pool_shape s = shape_of(l);                                                                                 \
+    pool_##kernel.largest_back(&s, p->n, d->d_out, p->kept, d->d_in);                                                  \
+  }                                                                                                                    \
+  static void kernel##_mean(const struct layer *l, const struct pass *p) {                                             \
+    struct pool_shape s = shape_of(l);                                                                                 \
+    pool_##kernel.mean(&s, p->n, p->in, p->out);                                                                       \
+  }                                                                                                                    \
+  static void kernel##_mean_back(const struct layer *l, const struct pass *p, const struct gradient *d) {              \
+    struct pool_shape s = shape_of(l);                                                                                 \
+    pool_##kernel.mean_back(&s, p->n, d->d_out, d->d_in);                                                              \
+  }
+
+DEFINE(lanes)
+#if defined __x86_64__
+DEFINE(avx2)
+#endif
+
 /* ---- kernels and rows */
 
 static const struct kernel largest_kernels[] = {
     {.name = "plain", .kept = layer_kept_values, .forward = largest_forward, .backward = largest_backward},
+    {.name = "lanes",
+     .fits = lanes_fits,
+     .kept = layer_kept_values,
+     .forward = lanes_largest,
+     .backward = lanes_largest_back},
+#if defined __x86_64__
+    {.name = "lanes-avx2",
+     .fits = avx2_fits,
+     .kept = layer_kept_values,
+     .forward = avx2_largest,
+     .backward = avx2_largest_back},
+#endif
 };
 
 static const struct kernel mean_kernels[] = {
     {.name = "plain", .forward = mean_forward, .backward = mean_backward},
+    {.name = "lanes", .fits = lanes_fits, .forward = lanes_mean, .backward = lanes_mean_back},
+#if defined __x86_64__
+    {.name = "lanes-avx2", .fits = avx2_fits, .forward = avx2_mean, .backward = avx2_mean_back},
+#endif
 };
 
 #define SIDE "the side of its window, as in 2"

@@ -20,12 +20,40 @@ def dense(shape, n_outputs):
     return [*flat, nn.Linear(n_inputs, n_outputs)], (n_outputs,)
 
 
+def windows(n, kernel, stride):
+    return (n - kernel) // stride + 1
+
+
+def convolution(shape, sizes):
+    """shape is (channels, height, width); sizes "5x5x8"."""
+    height, width, channels = map(int, sizes.split("x"))
+    return [nn.Conv2d(shape[0], channels, (height, width))], (
+        channels, windows(shape[1], height, 1), windows(shape[2], width, 1))
+
+
+def convolution_of_series(shape, sizes):
+    """shape is (channels, steps); sizes "5x64"."""
+    width, channels = map(int, sizes.split("x"))
+    return [nn.Conv1d(shape[0], channels, width)], (channels, windows(shape[1], width, 1))
+
+
+def pool(shape, side):
+    module = nn.MaxPool2d if len(shape) == 3 else nn.MaxPool1d
+    return [module(int(side))], (shape[0], *(windows(n, int(side), int(side)) for n in shape[1:]))
+
+
 def layer(shape, word, *arguments):
     """The modules of one word of the architecture line, and the shape of a sample after them."""
     if word == "dense":
         return dense(shape, N_CLASSES if arguments[0] == "classes" else int(arguments[0]))
     if word == "relu":
         return [nn.ReLU(inplace=True)], shape
+    if word == "conv":
+        return convolution(shape, *arguments)
+    if word == "conv1d":
+        return convolution_of_series(shape, *arguments)
+    if word == "pool":
+        return pool(shape, *arguments)
     raise ValueError(f"torch_peer: no layer '{word}'")
 
 
@@ -55,7 +83,9 @@ def main():
     batch, height, width, channels = map(int, sys.argv[1:5])
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    shape = (channels, height, width) if "conv" in sys.argv[5] else (height * width * channels,)
+    words = sys.argv[5].split()
+    shape = (channels, width) if "conv1d" in words else (channels, height, width) if "conv" in words else (
+        height * width * channels,)
     net = network(sys.argv[5], shape)
     x = torch.randn(N_SAMPLES, *shape)
     labels = torch.randint(N_CLASSES, (N_SAMPLES,))

@@ -93,6 +93,9 @@ def gemm_to_peak(starling):
 MODELS = {
     "mlp_small": (32, 28, 28, 1, "dense 128, relu, dense classes"),
     "mlp_wide": (32, 28, 28, 1, "dense 512, relu, dense 512, relu, dense classes"),
+    "lenet": (32, 28, 28, 1,
+              "conv 5x5x8, relu, pool 2, conv 5x5x16, relu, pool 2, dense 128, relu, dense classes"),
+    "conv1d": (32, 1, 128, 9, "conv1d 3x64, relu, conv1d 3x64, relu, dense classes"),
 }
 
 

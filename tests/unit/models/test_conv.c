@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "models/kernels/conv.h"
+#include "models/kernels/pool.h"
 #include "tests/ref/conv_twin.h"
 #include "tests/unit/suite.h"
 
@@ -132,6 +133,45 @@ static void check_kernel(const struct conv_kernel *k, const struct sample *t) {
   free(own), free(same), free(scratch), free(y), free(dx), free(g), free(g_back), free(g_new);
 }
 
+/* A pool of 2×2 behind it, done by the kernel or after it. */
+static void check_pooled(const struct conv_kernel *k, const struct sample *t) {
+  const struct conv_shape *s = t->s;
+  const struct pool_shape pool = {.height = s->out_height,
+                                  .width = s->out_width,
+                                  .channels = s->c_out,
+                                  .window_height = 2,
+                                  .window_width = 2,
+                                  .stride = 2,
+                                  .out_height = s->out_height / 2,
+                                  .out_width = s->out_width / 2};
+  size_t n_own = own_size(k, t), n_scratch = k->scratch(s, t->n),
+         n_pooled = t->n * (s->out_height / 2) * (s->out_width / 2) * s->c_out;
+  float *own = own_of(k, t, t->w), *scratch = floats(n_scratch), *y = floats(t->n_y), *dy = floats(t->n_y);
+  float *apart_y = floats(n_pooled), *apart_which = floats(n_pooled), *apart_dx = floats(t->n_x),
+        *apart_g = floats(n_own);
+  float *pooled_y = floats(n_pooled), *pooled_which = floats(n_pooled), *dx = floats(t->n_x), *g = floats(n_own);
+  memset(scratch, 0xff, n_scratch * sizeof *scratch);
+  struct conv_batch apart = {.n = t->n, .x = t->x, .w = own, .relu = t->relu, .scratch = scratch, .y = y};
+  k->forward(s, &apart);
+  pool_lanes.largest(&pool, t->n, y, apart_y, apart_which);
+  pool_lanes.largest_back(&pool, t->n, t->dy, apart_which, dy);
+  k->backward(s, &apart, &(struct conv_gradient){.dy = dy, .dx = apart_dx, .g = apart_g});
+  memset(scratch, 0xff, n_scratch * sizeof *scratch);
+  struct conv_batch pooled = {
+      .n = t->n, .x = t->x, .w = own, .relu = t->relu, .which = pooled_which, .scratch = scratch, .y = pooled_y};
+  k->forward(s, &pooled);
+  k->backward(s, &pooled, &(struct conv_gradient){.dy = t->dy, .dx = dx, .g = g});
+  ck_assert_mem_eq(pooled_y, apart_y, n_pooled * sizeof *y);
+  ck_assert_mem_eq(pooled_which, apart_which, n_pooled * sizeof *y);
+  for (size_t i = 0; i < t->n_x; i++)
+    ck_assert_msg(dx[i] == apart_dx[i], "%s: dx[%zu] is %g, not %g", k->name, i, (double)dx[i], (double)apart_dx[i]);
+  for (size_t i = 0; i < n_own; i++)
+    ck_assert_msg(g[i] == apart_g[i], "%s: g[%zu] is %g, not %g", k->name, i, (double)g[i], (double)apart_g[i]);
+  float *arrays[] = {own, scratch, y, dy, apart_y, apart_which, apart_dx, apart_g, pooled_y, pooled_which, dx, g};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    free(arrays[i]);
+}
+
 static void check_shape(const struct conv_shape *s, size_t n, bool relu) {
   struct rng rng;
   rng_init(&rng, s->c_in * 1000 + s->c_out);
@@ -149,8 +189,11 @@ static void check_shape(const struct conv_shape *s, size_t n, bool relu) {
   size_t n_kernels;
   const struct conv_kernel *const *kernels = conv_kernels(&n_kernels);
   for (size_t i = 0; i < n_kernels; i++)
-    if ((!kernels[i]->fits || kernels[i]->fits(s)) && cpu_has(&cpu, &kernels[i]->needs))
+    if ((!kernels[i]->fits || kernels[i]->fits(s)) && cpu_has(&cpu, &kernels[i]->needs)) {
       check_kernel(kernels[i], &t);
+      if (kernels[i]->pools && s->out_height >= 2 && s->out_width >= 2)
+        check_pooled(kernels[i], &t);
+    }
   free(t.x), free(t.w), free(t.dy), free(t.old_g), free(t.y), free(t.dz), free(t.g), free(t.dx);
 }
 

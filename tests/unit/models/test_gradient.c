@@ -73,6 +73,8 @@ static const char *const image_archs[] = {
     "depthwise 3x3 pad 1, tanh, depthwise 3x2 stride 2 pad 1, dense classes",
     "conv 3x3x6, relu, depthwise 3x3 stride 2 pad 1, conv 1x1x4, globalpool",
     "conv 3x3x3 pad 1, pool 2, relu, conv 2x2x4, pool 2 stride 1, dense classes",
+    "conv 3x3x9 pad 1, relu, pool 2, conv 1x1x17, pool 2, dense classes",
+    "conv 1x1x11, depthwise 3x3 pad 1, pool 3 stride 1, depthwise 2x2 stride 2, avgpool 2 stride 1, dense classes",
     "conv 3x3x4, avgpool 3, dense classes",
     "tanh, avgpool 3 stride 2, conv 2x2x4 stride 2 pad 1, globalpool",
     "conv 8x7x4",
