@@ -4,13 +4,14 @@
 
 /* Calls visit for every product of a value of y, a weight and a value of x. */
 struct visitor {
-  void (*visit)(const struct visitor *v, size_t y, size_t w, size_t x);
   const float *x, *w;
   const double *dz;
   double *y, *g, *dx;
 };
 
-static void walk(const struct conv_shape *s, size_t n, const struct visitor *v) {
+static inline __attribute__((always_inline)) void walk(const struct conv_shape *s, size_t n, const struct visitor *v,
+                                                       void (*visit)(const struct visitor *v, size_t y, size_t w,
+                                                                     size_t x)) {
   for (size_t k = 0; k < n; k++)
     for (size_t p = 0; p < s->out_height; p++)
       for (size_t q = 0; q < s->out_width; q++)
@@ -20,9 +21,9 @@ static void walk(const struct conv_shape *s, size_t n, const struct visitor *v) 
               for (size_t c = 0; c < s->c_in; c++) {
                 size_t row = p * s->stride + i - s->pad_height, column = q * s->stride + j - s->pad_width;
                 if (row < s->height && column < s->width)
-                  v->visit(v, ((k * s->out_height + p) * s->out_width + q) * s->c_out + o,
-                           ((o * s->kernel_height + i) * s->kernel_width + j) * s->c_in + c,
-                           ((k * s->height + row) * s->width + column) * s->c_in + c);
+                  visit(v, ((k * s->out_height + p) * s->out_width + q) * s->c_out + o,
+                        ((o * s->kernel_height + i) * s->kernel_width + j) * s->c_in + c,
+                        ((k * s->height + row) * s->width + column) * s->c_in + c);
               }
 }
 
@@ -39,7 +40,7 @@ void conv_twin_forward(const struct conv_shape *s, size_t n, const float *x, con
   size_t n_values = n * conv_sites(s) * s->c_out;
   for (size_t i = 0; i < n_values; i++)
     y[i] = w[conv_taps(s) * s->c_out + i % s->c_out];
-  walk(s, n, &(struct visitor){.visit = visit_forward, .x = x, .w = w, .y = y});
+  walk(s, n, &(struct visitor){.x = x, .w = w, .y = y}, visit_forward);
   for (size_t i = 0; relu && i < n_values; i++)
     y[i] = y[i] < 0 ? 0 : y[i];
 }
@@ -49,7 +50,7 @@ void conv_twin_backward(const struct conv_shape *s, size_t n, const float *x, co
   size_t n_weights = conv_taps(s) * s->c_out;
   memset(g, 0, (n_weights + s->c_out) * sizeof *g);
   memset(dx, 0, n * s->height * s->width * s->c_in * sizeof *dx);
-  walk(s, n, &(struct visitor){.visit = visit_backward, .x = x, .w = w, .dz = dz, .g = g, .dx = dx});
+  walk(s, n, &(struct visitor){.x = x, .w = w, .dz = dz, .g = g, .dx = dx}, visit_backward);
   for (size_t i = 0; i < n * conv_sites(s) * s->c_out; i++)
     g[n_weights + i % s->c_out] += dz[i];
 }

@@ -64,7 +64,8 @@ struct sample {
   size_t n, n_x, n_w, n_y;
   bool relu;
   float *x, *w, *dy, *old_g;
-  double *y, *dz, *g, *dx;
+  double *y, *dz, *g, *dx; /* the last two are of dz once it is known */
+  bool has_gradient;
 };
 
 static size_t own_size(const struct conv_kernel *k, const struct sample *t) {
@@ -96,7 +97,7 @@ static size_t nonzero(const float *x, size_t n) {
   return count;
 }
 
-static void check_kernel(const struct conv_kernel *k, const struct sample *t) {
+static void check_kernel(const struct conv_kernel *k, struct sample *t) {
   size_t n_own = own_size(k, t), n_scratch = k->scratch ? k->scratch(t->s, t->n) : 0;
   float *own = own_of(k, t, t->w), *same = back_from(k, t, own);
   ck_assert_mem_eq(same, t->w, t->n_w * sizeof *same);
@@ -109,28 +110,32 @@ static void check_kernel(const struct conv_kernel *k, const struct sample *t) {
   assert_close(k, t->s, t->n, "output", y, t->y, t->n_y);
 
   /* where y is, not where the twin says: a value next to 0 may be on either side */
-  for (size_t i = 0; i < t->n_y; i++)
-    t->dz[i] = !t->relu || y[i] > 0 ? t->dy[i] : 0;
-  conv_twin_backward(t->s, t->n, t->x, t->w, t->dz, t->g, t->dx);
+  for (size_t i = 0; i < t->n_y; i++) {
+    double dz = !t->relu || y[i] > 0 ? t->dy[i] : 0;
+    t->has_gradient = t->has_gradient && t->dz[i] == dz;
+    t->dz[i] = dz;
+  }
+  if (!t->has_gradient)
+    conv_twin_backward(t->s, t->n, t->x, t->w, t->dz, t->g, t->dx);
+  t->has_gradient = true;
+  double *added = doubles(t->n_w);
   for (size_t i = 0; i < t->n_w; i++)
-    t->g[i] += 0.5 * t->old_g[i];
+    added[i] = t->g[i] + 0.5 * t->old_g[i];
   float *g = own_of(k, t, t->old_g);
   memset(scratch, 0xff, n_scratch * sizeof *scratch);
   k->backward(t->s, &b, &(struct conv_gradient){.dy = t->dy, .dx = dx, .momentum = 0.5f, .g = g});
   float *g_back = back_from(k, t, g);
   assert_close(k, t->s, t->n, "gradient of the inputs", dx, t->dx, t->n_x);
-  assert_close(k, t->s, t->n, "gradient of the weights", g_back, t->g, t->n_w);
+  assert_close(k, t->s, t->n, "gradient of the weights", g_back, added, t->n_w);
   ck_assert_uint_eq(nonzero(g, n_own), nonzero(g_back, t->n_w)); /* padding stays zero */
 
   /* without dx, and with β = 0: what g was does not matter */
   memset(g, 0xff, n_own * sizeof *g);
   memset(scratch, 0xff, n_scratch * sizeof *scratch);
   k->backward(t->s, &b, &(struct conv_gradient){.dy = t->dy, .momentum = 0, .g = g});
-  for (size_t i = 0; i < t->n_w; i++)
-    t->g[i] -= 0.5 * t->old_g[i];
   float *g_new = back_from(k, t, g);
   assert_close(k, t->s, t->n, "gradient of the weights alone", g_new, t->g, t->n_w);
-  free(own), free(same), free(scratch), free(y), free(dx), free(g), free(g_back), free(g_new);
+  free(own), free(same), free(scratch), free(y), free(dx), free(g), free(g_back), free(g_new), free(added);
 }
 
 /* A pool of 2×2 behind it, done by the kernel or after it. */
@@ -197,12 +202,14 @@ static void check_shape(const struct conv_shape *s, size_t n, bool relu) {
   free(t.x), free(t.w), free(t.dy), free(t.old_g), free(t.y), free(t.dz), free(t.g), free(t.dx);
 }
 
-/* All pairs of channels, with and without relu in turn. */
+/* Pairs of channels, with and without relu in turn; those of many are left to the first test of all. */
 static void check_channels(size_t n, size_t height, size_t width, size_t kernel_height, size_t kernel_width,
                            size_t stride, size_t pad_height, size_t pad_width) {
   static const size_t channels[] = {1, 3, 8, 9, 16, 17, 33, 64};
   enum { N = sizeof channels / sizeof *channels };
   for (size_t i = 0; i < N * N; i++) {
+    if (channels[i / N] * channels[i % N] > 600 && pad_height * stride != 1)
+      continue;
     struct conv_shape s = shape_of(height, width, channels[i / N], kernel_height, kernel_width, stride, pad_height,
                                    pad_width, channels[i % N]);
     check_shape(&s, n, i % 2);
