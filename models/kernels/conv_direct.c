@@ -449,6 +449,8 @@ INLINE AVX512 static __m512 paired_broadcast(const float *p) {
 INLINE AVX512 static void paired_put(float *p, size_t next, __m512 v, size_t n, bool both) {
   v = samples_apart(v);
   __m256 first = _mm512_castps512_ps256(v), second = _mm512_extractf32x8_ps(v, 1);
+  /* Extracting straight to memory would not spare the lanes that are masked a page fault (Intel SDM: E6NF). */
+  __asm__("" : "+v"(second));
   __mmask8 lanes = (__mmask8)(n >= 8 ? 0xff : (1U << n) - 1);
   _mm256_mask_storeu_ps(p, lanes, first);
   if (both)
