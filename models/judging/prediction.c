@@ -67,11 +67,11 @@ static enum err flush(struct predictor *p, uint64_t first, const struct predicti
   static void (*const says[])(struct predictor *, const float *, struct prediction *) = {
       [ANSWER_CLASS] = say_class, [ANSWER_NUMBER] = say_number, [ANSWER_SET] = say_set, [ANSWER_INPUTS] = say_score};
   size_t n = p->window.n;
-  p->window.n = 0;
   if (n == 0)
     return ERR_OK;
   float *x = net_input(p->net);
   enum err e = dataset_gather(&p->window, p->index, n, x);
+  p->window.n = 0;
   if (e != ERR_OK)
     return e;
   const float *z = net_forward(p->net, p->w, n);

@@ -261,6 +261,9 @@ class Files(Folder):
             self.assert_near([r["outputs"] for r in plain[:70]], [r["outputs"] for r in rows], name)
         two = self.predict(site, "../x.gz", "../bytes.npy")["rows"]
         self.assertEqual([(r["file"], r["sample"]) for r in two[69:71]], [("../x.gz", 70), ("../bytes.npy", 1)])
+        starling("export", "--out", "m.onnx", "--format", "json", cwd=site).data
+        outputs, = evaluate([{"model": str(site / "m.onnx"), "dims": [70, 4, 5, 1], "data": (x[:70] / 255).ravel().tolist()}])
+        self.assert_near([r["outputs"] for r in plain[:70]], outputs["scores"], "bytes stand for the range")
 
     def test_faults_are_one_line(self):
         x = np.random.default_rng(1).normal(size=(N, 4)).astype("f4")
@@ -285,6 +288,31 @@ class Files(Folder):
         self.assertEqual((unknown.code, unknown.json["error"]["code"]), (1, "not-found"))
         for which in "1", "latest", "serving":
             self.assertEqual(self.predict(site, data, "--model", which)["label"], "1")
+
+    def test_beside_a_running_agent_and_before_the_first_round(self):
+        x = np.random.default_rng(1).normal(size=(N, 4)).astype("f4")
+        data = self.write_csv("data.csv", x, [f"k{i % 3}" for i in range(N)])
+        job = JOB.format(task="classify", classes=f"label: y\n{CLASSES}", inputs=COLUMNS, model="dense classes")
+        site = self.folder / "site"
+        site.mkdir()
+        starling("key", "new", site / "agent.key")
+        (site / "job.yaml").write_text(job.replace("count: 1\n", ""))
+        (site / "site.yaml").write_text(f"swarm: test\nname: a\nlisten: []\njobs:\n  - job: job.yaml\n    data: {{ train: {data} }}\n"
+                                        "    round: { every_s: 0.1 }\n")
+        early = starling("predict", data, "--format", "json", cwd=site)
+        self.assertNotEqual(early.code, 0, early)
+        self.assertIn(early.json["error"]["code"], ("not-connected", "not-found"))
+        agent = subprocess.Popen([agents.options.starling, "run"], cwd=site, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=agents.die_with_parent)
+        try:
+            self.assertEqual(starling("rounds", "wait", "2", "--timeout", "20", cwd=site).code, 0)
+            for _ in range(5):
+                self.assertEqual(len(self.predict(site, data)["rows"]), N)
+            self.assertEqual(starling("export", "--out", "m.onnx", cwd=site).code, 0)
+            self.assertIsNone(agent.poll())
+        finally:
+            agent.terminate()
+            self.assertEqual(agent.wait(10), 0)
 
 
 if __name__ == "__main__":
