@@ -186,15 +186,21 @@ static double quota_of_group(const struct hierarchy *h, const char *root, const 
   return of > 0 ? number_of(quota) / of : 0;
 }
 
+/* The group's path below the one that is mounted; "" when it is that one, or another. */
+static const char *below_top(const struct hierarchy *h) {
+  size_t n = strcmp(h->top, "/") == 0 ? 0 : strlen(h->top);
+  bool is_below = strncmp(h->group, h->top, n) == 0 && h->group[n] == '/';
+  return is_below ? h->group + n : "";
+}
+
 /* The smallest quota from this process's group up to what is mounted. */
 static double quota_of(const struct hierarchy *h, const char *root) {
   char folder[2 * MAX_PATH_BYTES];
   double smallest = 0;
   if (!h->has_mount || !h->has_group || strstr(h->group, ".."))
     return 0;
-  size_t n_top = strcmp(h->top, "/") == 0 ? 0 : strlen(h->top), n_mount = strlen(h->mount);
-  const char *below = strncmp(h->group, h->top, n_top) == 0 ? h->group + n_top : "";
-  snprintf(folder, sizeof folder, "%s%s", h->mount, below);
+  size_t n_mount = strlen(h->mount);
+  snprintf(folder, sizeof folder, "%s%s", h->mount, below_top(h));
   for (size_t i = 0; i < MAX_GROUP_DEPTH && strlen(folder) >= n_mount; i++) {
     double quota = quota_of_group(h, root, folder);
     if (quota > 0 && (smallest == 0 || quota < smallest))

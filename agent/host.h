@@ -11,9 +11,9 @@
 enum { HOST_TEXT_BYTES = 96, MAX_HOST_THREADS = 64, FINGERPRINT_BYTES = 512 };
 
 struct host {
-  char cpu[HOST_TEXT_BYTES];      /* "AMD EPYC 26-2-1": model name, family, model, stepping */
-  char features[HOST_TEXT_BYTES]; /* that kernels are chosen by: "avx2 fma avx512" */
-  char caches[HOST_TEXT_BYTES];   /* "1d 48K, 1i 32K, 2 1024K, 3 32768K" */
+  char cpu[HOST_TEXT_BYTES];      /* "AMD EPYC 7763-25-1-2": model name, family, model, stepping */
+  char features[HOST_TEXT_BYTES]; /* that kernels are chosen by: "avx2 f16c avx512" */
+  char caches[HOST_TEXT_BYTES];   /* of data: "L1 32K, L2 512K" */
   char blas[HOST_TEXT_BYTES];     /* the kernels that OpenBLAS has chosen: "SKYLAKEX" */
   uint32_t n_processors;          /* that this process may run on */
   double quota;                   /* processors' worth of time; 0: no limit */

@@ -31,7 +31,7 @@ void option_name(const struct option *o, char out_name[MAX_OPTION_NAME_BYTES]) {
 
 static const char *const log_level_words[] = {"error", "warning", "info", "debug", NULL};
 static const char *const kernels_words[] = {"measured", "built-in", NULL};
-static const char *const metered_words[] = {"false", "true", NULL}; /* enum metered */
+static const char *const flag_words[] = {"false", "true", NULL}; /* bool, enum metered */
 static const char *const log_format_words[] = {"text", "json", NULL};
 static const char *const merge_rule_words[] = {"mean", NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
@@ -59,7 +59,6 @@ static const char *const class_weight_words[] = {
     [CLASS_WEIGHTS_NONE] = "none", [CLASS_WEIGHTS_BALANCED] = "balanced", NULL};
 static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
-static const char *const flag_words[] = {"false", "true", NULL};
 static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
 static const char *const statistic_words[] = {
@@ -105,9 +104,8 @@ const struct option option_table[] = {
      "peers at most: each costs a copy of the model in memory"},
     {"kernels", SITE(kernels), &type_word, "measured", ONE_OF(kernels_words), LOCAL,
      "how training computes: as was measured on this host (a second at the first start), or by the built-in choice, "
-     "which "
-     "depends on the processor alone"},
-    {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(metered_words), LOCAL,
+     "which depends on the processor alone"},
+    {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(flag_words), LOCAL,
      "true where bytes are paid for: 25 s instead of 1 s between two signs of life, and so 100 s until silence is "
      "noticed"},
     {"log.level", SITE(log_level), &type_word, "info", ONE_OF(log_level_words), LOCAL, "how much is logged"},
@@ -254,16 +252,14 @@ const struct option option_table[] = {
      "schedule step: what the rate is multiplied by"},
     {"merge.statistics", JOB(statistics), &type_word, "pooled", ONE_OF(statistic_words), MUST_AGREE,
      "running means and variances of batchnorm in a merge: pooled (of all samples together), mean (averaged as "
-     "weights), "
-     "or local (each site its own)"},
+     "weights), or local (each site its own)"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,
      "not worse means: the mean of three rounds' headlines on this site's validation split"},
     {"codec", CONTRACT(codec), &type_codec, "f32", ONE_OF(codec_words), MUST_AGREE,
      "encoding of updates: f16 halves the bytes, q8 takes a quarter and q4 an eighth by rounding at random, topk 0.01 "
-     "sends "
-     "the largest hundredth of the differences; f32 and f16 may mix"},
+     "sends the largest hundredth of the differences; f32 and f16 may mix"},
     {"count", JOB(count), &type_u64, "", BOUNDS(1, 1000000000), ANNOUNCED,
      "number of the last round; without it, for ever"},
 };

@@ -11,8 +11,13 @@
 enum { SCHEMA = 1, REAL_DIGITS = 17 };
 
 void tuning_done(struct tuning *t) {
-  cost_free(t->cost);
+  tuning_forget(t);
   memset(t, 0, sizeof *t);
+}
+
+void tuning_forget(struct tuning *t) {
+  cost_free(t->cost);
+  t->cost = NULL;
 }
 
 /* ---- hosts ---- */

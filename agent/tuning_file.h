@@ -22,7 +22,7 @@ struct tuned_host {
 struct tuning {
   size_t n_hosts;
   struct tuned_host hosts[MAX_TUNED_HOSTS]; /* the newest first: the cost model is fitted on it */
-  struct cost_model *cost;                  /* NULL: nothing is known */
+  struct cost_model *cost;                  /* NULL: none was kept */
 };
 
 /* ERR_NOT_FOUND; ERR_FOREIGN: of another model, batch or set of kernels; ERR_CORRUPT; ERR_TOO_NEW; ERR_LIMIT and errors of
@@ -33,6 +33,9 @@ MUST_USE enum err tuning_file_read(const char *path, const struct plan *plan, st
 MUST_USE enum err tuning_file_write(const char *path, const struct plan *plan, const struct tuning *t);
 
 void tuning_done(struct tuning *t);
+
+/* Forgets the cost model, so that the next host is measured from nothing; what was chosen for others stays. */
+void tuning_forget(struct tuning *t);
 
 /* The entry of this host, or NULL. */
 const struct tuned_host *tuning_find(const struct tuning *t, const struct host *host);

@@ -167,9 +167,10 @@ static enum err load(struct store *s, const struct digest *name, size_t n_most, 
   return digest_is_zero(name) ? ERR_OK : store_file_load(s, name, n_most, &out->bytes, &out->n_bytes);
 }
 
-static enum err read_half(struct import *i, size_t n_half) {
+static enum err read_half(struct import *i) {
   struct buffer part;
   struct scale scale = {0};
+  size_t n_half = learner_half_measure(i->learner, i->half.bytes, i->half.n_bytes);
   enum err e = snapshot_split(i->site_job->job.contract, &i->half, n_half, &part, &scale);
   if (e == ERR_OK)
     e = snapshot_scale_text(&scale, &i->scale);
@@ -208,7 +209,7 @@ static enum err measure_scale(struct import *i) {
 static enum err read_past(struct import *i, struct store *s) {
   const struct contract *contract = i->site_job->job.contract;
   char reason[MAX_REASON_BYTES];
-  size_t n_half = learner_half_bytes(i->learner), n_model = learner_model_bytes(i->learner);
+  size_t n_half = learner_half_most(i->learner), n_model = learner_model_bytes(i->learner);
   enum err e = store_resume(s, &i->job, &i->from, reason);
   if (e == ERR_OK)
     e = load(s, &i->from.half, snapshot_bound(contract, n_half), &i->half);
@@ -217,7 +218,7 @@ static enum err read_past(struct import *i, struct store *s) {
   if (e == ERR_OK && load(s, &i->from.shadow, n_half + SHADOW_TRAILER_BYTES, &i->shadow) != ERR_OK)
     i->shadow = (struct buffer){0}; /* it is then trained anew */
   if (e == ERR_OK && i->half.n_bytes > 0)
-    e = read_half(i, n_half);
+    e = read_half(i);
   if (e == ERR_OK && i->model.n_bytes > 0)
     e = learner_model_read(i->learner, i->model.bytes, n_model < i->model.n_bytes ? n_model : i->model.n_bytes);
   if (e == ERR_OK)

@@ -127,13 +127,14 @@ static enum err prepare(struct tune *t) {
   return because(t, e, "the model");
 }
 
-/* What stands in the file about this host is measured anew; what was learnt of others counts. */
+/* A host that the file knows is measured from nothing, one that it does not know beside what it says of others, whose entries
+ * stay in either case. */
 static enum err measure(struct tune *t) {
   struct progress progress = {.shows = isatty(STDERR_FILENO)};
   const struct tuning_observer observer = {show, &progress};
   enum err e = tuning_file_read(t->path, &t->plan, &t->tuning);
   if (!e && tuning_find(&t->tuning, &t->host))
-    tuning_done(&t->tuning);
+    tuning_forget(&t->tuning);
   t->team = team_start(host_threads(&t->host));
   const struct tuning_order order = {
       .plan = &t->plan, .host = &t->host, .team = t->team, .seconds = LONGEST_S, .observer = &observer};

@@ -96,11 +96,11 @@ static void place_image(const struct layer *l, const struct tensor *t, struct fo
 }
 
 /* A convolution over a series has one spatial axis there and an extent of 1 here. */
-static void drop_height(const struct foreign_place *p, struct foreign_place *out) {
-  out->foreign_rank = 0;
+static void drop_height(struct foreign_place *p) {
+  p->foreign_rank = 0;
   for (uint32_t i = 0; i < p->rank; i++)
     if (p->axis[i] != 1)
-      out->foreign_size[out->foreign_rank++] = p->size[p->axis[i]];
+      p->foreign_size[p->foreign_rank++] = p->size[p->axis[i]];
 }
 
 void foreign_place(const struct schema *s, size_t i, enum layout layout, struct foreign_place *out_place) {
@@ -120,7 +120,7 @@ void foreign_place(const struct schema *s, size_t i, enum layout layout, struct 
   if (reads_image(l, t, layout))
     place_image(l, t, &p);
   else if (layout != LAYOUT_STARLING && t->rank == 4 && word_is("conv1d", l))
-    drop_height(&p, &p);
+    drop_height(&p);
   name_place(l, t, layout, p.name);
   *out_place = p;
 }

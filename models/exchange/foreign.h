@@ -11,6 +11,7 @@
  *   depthwise      [c][kh][kw][1]       [c][1][kh][kw]      [kh][kw][c][1]
  *   batchnorm      weight, bias,        the same            gamma, beta,
  *                  running_mean, …_var                      moving_mean, moving_variance
+ *   gru            [3·H][in], [3·H][H] the same            none: its gates have another order
  *
  * Tensors are matched by a map that people give, else by equal names, else layer by layer: the file's tensors with a common
  * stem (`features.0`) are a layer, in the order of the file where it keeps one (npz), else by their names with numbers taken

@@ -93,6 +93,12 @@ static enum err judge_member(const struct archive *z, const struct archive_membe
   return ERR_OK;
 }
 
+static size_t array_name_bytes(const char *name) {
+  static const char ending[] = ".npy";
+  size_t n = strlen(name), n_ending = sizeof ending - 1;
+  return n > n_ending && strcmp(name + n - n_ending, ending) == 0 ? n - n_ending : n;
+}
+
 static enum err add_member(struct archive *z, size_t i, struct data_place *why) {
   const zip_uint64_t wanted = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
   struct archive_member *m = &z->members[i];
@@ -101,6 +107,7 @@ static enum err add_member(struct archive *z, size_t i, struct data_place *why) 
     return data_fault(place(z, why), ERR_CORRUPT, "its directory of members is damaged; fetch it again");
   *m = (struct archive_member){.n_bytes = st.size, .n_packed = st.comp_size};
   snprintf(m->name, sizeof m->name, "%s", st.name);
+  m->n_name = array_name_bytes(m->name);
   return judge_member(z, m, &st, why);
 }
 
@@ -108,7 +115,7 @@ static int compare_members(const void *a, const void *b) {
   return strcmp(((const struct archive_member *)a)->name, ((const struct archive_member *)b)->name);
 }
 
-/* Members share no bytes, and no name. */
+/* Members have no more bytes together than the file, so that sharing them gains nothing, and no array's name in common. */
 static enum err judge_all(const struct archive *z, struct data_place *why) {
   uint64_t n_packed = 0;
   enum err e = ERR_OK;
@@ -117,6 +124,7 @@ static enum err judge_all(const struct archive *z, struct data_place *why) {
     return data_fault(place(z, why), ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   for (size_t i = 0; e == ERR_OK && i < z->n; i++) {
     sorted[i] = z->members[i];
+    sorted[i].name[sorted[i].n_name] = '\0';
     n_packed += z->members[i].n_packed; /* each ≤ the file's length */
     if (n_packed > z->n_file)
       e = data_fault(place(z, why), ERR_CORRUPT, "its members overlap; fetch the file again");

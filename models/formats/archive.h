@@ -2,8 +2,8 @@
  * which would be smaller, misreads zip64 directories on 64-bit hosts.
  *
  * libzip takes memory by members that the directory has room for, never by a size that it declares; on top of it, opening refuses whatever no writer of arrays
- * makes: names that are absolute, climb by `..`, have control characters or stand twice, encryption, other methods than
- * stored and deflate, members that overlap, and expansion beyond ARCHIVE_FREE_BYTES + ARCHIVE_MAX_RATIO × the packed bytes, by what
+ * makes: names that are absolute, climb by `..`, have control characters or stand twice, with or without .npy, encryption, other methods than
+ * stored and deflate, members that together have more bytes than the file, and expansion beyond ARCHIVE_FREE_BYTES + ARCHIVE_MAX_RATIO × the packed bytes, by what
  * is declared and again by what really comes out. CRCs are checked. Zip64 is read. One thread at a time. */
 #ifndef MODELS_FORMATS_ARCHIVE_H
 #define MODELS_FORMATS_ARCHIVE_H
@@ -23,13 +23,14 @@ enum {
 
 struct archive_member {
   char name[ARCHIVE_NAME_BYTES];
+  size_t n_name;              /* of it without .npy: what NumPy calls the array */
   uint64_t n_bytes, n_packed; /* declared */
 };
 
 struct archive;
 
 /* ERR_SYNTAX: no zip archive, or an odd name; ERR_EXISTS: a name twice; ERR_LIMIT: ARCHIVE_MAX_MEMBERS, the expansion;
- * ERR_CORRUPT: members overlap or their heads are damaged; ERR_UNSUPPORTED: encrypted, another method; those of data_open. */
+ * ERR_CORRUPT: members overlap so, or their heads are damaged; ERR_UNSUPPORTED: encrypted, another method; those of data_open. */
 MUST_USE enum err archive_open(const char *path, struct archive **out_zip, struct data_place *why);
 void archive_close(struct archive *z);
 

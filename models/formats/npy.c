@@ -316,13 +316,11 @@ static enum err say_members(const struct archive *z, const char *name, struct da
   char names[MAX_REASON_BYTES / 2] = "", first[32] = "";
   size_t n = 0;
   for (size_t i = 0; i < archive_members(z) && n < sizeof names - 40; i++) {
-    const char *member = archive_member(z, i)->name;
-    size_t n_name = strlen(member);
-    n_name -= n_name > 4 && strcmp(member + n_name - 4, ".npy") == 0 ? 4 : 0;
-    n_name = n_name < 32 ? n_name : 31;
-    n += (size_t)snprintf(names + n, sizeof names - n, "%s%.*s", i > 0 ? ", " : "", (int)n_name, member);
+    const struct archive_member *m = archive_member(z, i);
+    int n_name = m->n_name < sizeof first ? (int)m->n_name : (int)sizeof first - 1;
+    n += (size_t)snprintf(names + n, sizeof names - n, "%s%.*s", i > 0 ? ", " : "", n_name, m->name);
     if (i == 0)
-      snprintf(first, sizeof first, "%.*s", (int)n_name, member);
+      snprintf(first, sizeof first, "%.*s", n_name, m->name);
   }
   return data_fault(why, ERR_NOT_FOUND, "it has no array %.40s, but %s; name one as in data.npz:%s", name, names,
                     first);
@@ -331,8 +329,8 @@ static enum err say_members(const struct archive *z, const char *name, struct da
 static enum err find_member(const struct archive *z, const char *name, size_t *out_i, struct data_place *why) {
   size_t n = strlen(name);
   for (size_t i = 0; i < archive_members(z); i++) {
-    const char *member = archive_member(z, i)->name;
-    if (strncmp(member, name, n) == 0 && (member[n] == '\0' || strcmp(member + n, ".npy") == 0)) {
+    const struct archive_member *m = archive_member(z, i);
+    if (strcmp(m->name, name) == 0 || (n == m->n_name && memcmp(m->name, name, n) == 0)) {
       *out_i = i;
       return ERR_OK;
     }

@@ -156,9 +156,7 @@ static enum err safetensors_write(const char *path, const struct tensor_out *ten
 static enum err add_member(struct tensor_file *f, size_t i, struct data_place *why) {
   const struct archive_member *m = archive_member(f->zip, i);
   struct stored_tensor *t = &f->head.tensors[f->head.n];
-  size_t n = strlen(m->name);
-  n -= n > 4 && strcmp(m->name + n - 4, ".npy") == 0 ? 4 : 0;
-  memcpy(t->name, m->name, n);
+  memcpy(t->name, m->name, m->n_name);
   enum err e = archive_enter(f->zip, i, why);
   if (e == ERR_OK)
     e = npy_head_enter(f->zip, m, &t->array, place(f, why));

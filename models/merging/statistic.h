@@ -29,7 +29,7 @@
 #include "models/kernels/mean.h"
 #include "models/schema.h"
 
-enum statistic_policy { STATISTIC_MEAN, STATISTIC_LOCAL, STATISTIC_POOLED };
+enum statistic_policy { STATISTIC_MEAN, STATISTIC_LOCAL, STATISTIC_POOLED, N_STATISTIC_POLICIES };
 
 const char *statistic_policy_name(enum statistic_policy policy); /* "mean", "local", "pooled" */
 

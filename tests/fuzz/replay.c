@@ -1,5 +1,6 @@
-/* Feeds a fuzz target the files named and seeded mutants of each, fewer when STARLING_TEST_SIZE is small. Each file is
- * named first, so that a crash says where. */
+/* Feeds a fuzz target the files named, those of folders that are named, and seeded mutants of each, fewer when
+ * STARLING_TEST_SIZE is small. Each file is named first, so that a crash says where. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,8 @@ static void mutate(struct input *in, struct rng *r) {
 
 static void feed_file(const char *path, uint64_t n_mutants) {
   static struct input whole, mutant;
+  printf("%s\n", path);
+  fflush(stdout);
   FILE *f = fopen(path, "rb");
   MUST(f != NULL);
   whole.n = fread(whole.bytes, 1, sizeof whole.bytes, f);
@@ -75,13 +78,32 @@ static void feed_file(const char *path, uint64_t n_mutants) {
   }
 }
 
+static int is_seen(const struct dirent *entry) {
+  return entry->d_name[0] != '.';
+}
+
+/* A file, or all that a folder has, which must be something. */
+static void feed(const char *path, uint64_t n_mutants) {
+  struct dirent **entries = NULL;
+  int n = scandir(path, &entries, is_seen, alphasort);
+  if (n < 0) {
+    feed_file(path, n_mutants);
+    return;
+  }
+  MUST(n > 0);
+  for (int i = 0; i < n; i++) {
+    char file[4096];
+    MUST(snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name) < (int)sizeof file);
+    feed_file(file, n_mutants);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
 int main(int argc, char **argv) {
   const char *size = getenv("STARLING_TEST_SIZE");
   uint64_t n_mutants = size != NULL && strcmp(size, "small") == 0 ? MUTANTS_SMALL : MUTANTS;
-  for (int i = 1; i < argc; i++) {
-    printf("%s\n", argv[i]);
-    fflush(stdout);
-    feed_file(argv[i], n_mutants);
-  }
+  for (int i = 1; i < argc; i++)
+    feed(argv[i], n_mutants);
   return argc > 1 ? 0 : 2;
 }

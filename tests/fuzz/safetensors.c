@@ -1,4 +1,4 @@
-/* Safetensors files: of one that is accepted every byte is one tensor's, and its finite values can be read. */
+/* Heads of safetensors files: of one that is accepted every byte of the values is one tensor's, and each has its name. */
 #include "models/formats/safetensors.h"
 
 #include <string.h>

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -212,6 +213,21 @@ class Models(Folder):
         back = self.run_here("models", "import", "../torch.safetensors").data
         self.assertTrue(back["changed"])
         self.assertIn("model-imported", starling("events", "-n", "50", cwd=self.here).out)
+
+    def test_what_another_optimiser_left_is_no_hindrance(self):
+        """The stored half has that one's state, which is longer or shorter."""
+        def optimizer(text):
+            job = self.here / "job.yaml"
+            job.write_text(re.sub(r"train: .*", f"train: {{ steps: 5, batch: 8, {text} }}", job.read_text()))
+
+        def changed(factor):
+            write_safetensors(self.folder / "other.safetensors", {k: w * factor for k, w in self.weights.items()}, format="pt")
+            return self.run_here("models", "import", "../other.safetensors").data["changed"]
+        self.assertTrue(changed(1))
+        optimizer("optimizer: adam")
+        self.assertTrue(changed(2))
+        optimizer("learning_rate: 0.05")
+        self.assertTrue(changed(3))
 
     def test_pytorch_files_are_refused_with_a_recipe(self):
         (self.folder / "m.pth").write_bytes(b"\x80\2cos\nsystem\n")

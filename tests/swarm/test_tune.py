@@ -55,7 +55,13 @@ class Tune(unittest.TestCase):
             self.assertLessEqual(data["step_microseconds"], data["default_step_microseconds"])
             self.assertLessEqual(data["measured"], max(4, data["cells"] / 10))
             self.assertFalse(data["again"])
+            file = a.state / "tuning-points@1.json"
+            kept = json.loads(file.read_text())
+            kept["hosts"].append({**kept["hosts"][0], "machine": "elsewhere", "number": 1})
+            file.write_text(json.dumps(kept))
             table = a.cli("tune").out
+            own = kept["hosts"][0]["machine"]
+            self.assertEqual([host["machine"] for host in json.loads(file.read_text())["hosts"]], [own, "elsewhere"])
             self.assertIn("dense 16 of 1x1x4 batch 32", table)
             self.assertIn("a step of training takes", table)
             a.start().wait_finished(60)

@@ -494,6 +494,37 @@ START_TEST(the_table_is_consistent) {
 }
 END_TEST
 
+/* What job files say is what canonical texts, hashes and views say. */
+static const char *word_of(const char *path, unsigned i) {
+  if (strcmp(path, "task") == 0)
+    return task_name((enum task)i);
+  if (strcmp(path, "loss") == 0)
+    return loss_kind_name((enum loss_kind)i);
+  if (strcmp(path, "codec") == 0)
+    return codec_name((enum codec_kind)i);
+  return strcmp(path, "merge.statistics") == 0 ? statistic_policy_name((enum statistic_policy)i)
+                                               : optimiser_name((enum optimiser)i);
+}
+
+START_TEST(its_words_are_those_of_models) {
+  static const struct {
+    const char *path;
+    unsigned n;
+  } vocabularies[] = {{"task", N_TASKS},
+                      {"loss", N_LOSS_KINDS},
+                      {"codec", N_CODECS},
+                      {"merge.statistics", N_STATISTIC_POLICIES},
+                      {"train.optimizer", N_OPTIMISERS}};
+  for (size_t v = 0; v < sizeof vocabularies / sizeof *vocabularies; v++) {
+    const struct option *o = option_find(GROUP_JOB, vocabularies[v].path);
+    ck_assert_ptr_nonnull(o);
+    for (unsigned i = 0; i < vocabularies[v].n; i++)
+      ck_assert_str_eq(o->words[i], word_of(o->path, i));
+    ck_assert_ptr_null(o->words[vocabularies[v].n]);
+  }
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
                    regression_needs_no_classes, training_is_set_by_the_job_file,
@@ -504,5 +535,5 @@ int main(void) {
                    the_job_digest_is_of_values_not_of_bytes, credentials_have_the_key,
                    several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
                    an_override_for_one_of_several_jobs_is_refused, a_job_is_read_from_its_text,
-                   a_site_is_read_without_its_jobs, the_table_is_consistent);
+                   a_site_is_read_without_its_jobs, the_table_is_consistent, its_words_are_those_of_models);
 }

@@ -97,6 +97,8 @@ START_TEST(version_1_has_two_files) {
   put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
   put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   ck_assert_double_eq_tol(quota(), 0.5, 1e-9);
+  put("/proc/self/cgroup", "2:cpu,cpuacct:/docker/abcd\n"); /* beside it, not below */
+  ck_assert_double_eq_tol(quota(), 0.5, 1e-9);
   put("/proc/self/cgroup", "5:cpuset:/docker/abc\n");
   ck_assert_double_eq(quota(), 0); /* cpuset is not cpu */
   remove_root();

@@ -105,6 +105,27 @@ START_TEST(another_host_is_learnt_beside_it) {
 }
 END_TEST
 
+START_TEST(what_is_measured_from_nothing_leaves_others_alone) {
+  begin();
+  struct host h = a_host("A", 0), other = a_host("B", 0);
+  struct tuning *t = measured(&h);
+  struct tuning_outcome outcome;
+  struct tuning_order order = {.plan = &plan, .host = &other, .seconds = 1};
+  ck_assert_int_eq(tuning_measure(t, &order, &outcome, NULL), ERR_OK);
+  struct tuned_host kept = *tuning_find(t, &other);
+  order.host = &h;
+  tuning_forget(t);
+  ck_assert_int_eq(tuning_measure(t, &order, &outcome, NULL), ERR_OK);
+  ck_assert(!outcome.is_again);
+  ck_assert_uint_eq(t->n_hosts, 2);
+  ck_assert_ptr_eq(tuning_find(t, &h), &t->hosts[0]);
+  ck_assert_ptr_nonnull(t->cost);
+  ck_assert_mem_eq(tuning_find(t, &other), &kept, sizeof kept);
+  drop(t);
+  end();
+}
+END_TEST
+
 START_TEST(of_another_model_it_is_foreign) {
   begin();
   struct host h = a_host("A", 0);
@@ -205,5 +226,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("agent/tuning", it_is_read_as_it_was_written, another_host_is_learnt_beside_it,
-                   of_another_model_it_is_foreign, damage_is_noticed, it_stops_when_asked);
+                   what_is_measured_from_nothing_leaves_others_alone, of_another_model_it_is_foreign, damage_is_noticed,
+                   it_stops_when_asked);
 }

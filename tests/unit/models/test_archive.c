@@ -98,6 +98,9 @@ START_TEST(what_no_array_needs_is_refused) {
   struct data_place why = {0};
   ck_assert_int_eq(open_archive(twice, 2, false, &why), ERR_EXISTS);
   why = (struct data_place){0};
+  twice[1].name = "x.npy"; /* the same array to NumPy */
+  ck_assert_int_eq(open_archive(twice, 2, false, &why), ERR_EXISTS);
+  why = (struct data_place){0};
   m.flags = 1;
   ck_assert_int_eq(open_archive(&m, 1, false, &why), ERR_UNSUPPORTED);
   why = (struct data_place){0};
