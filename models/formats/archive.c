@@ -28,14 +28,6 @@ static struct data_place *place(const struct archive *z, struct data_place *why)
   return why;
 }
 
-/* The name as it may be shown: control characters are question marks. */
-static void show(const char *name, char out_text[ARCHIVE_NAME_BYTES]) {
-  size_t i = 0;
-  for (; name[i] != '\0' && i + 1 < ARCHIVE_NAME_BYTES; i++)
-    out_text[i] = (char)(name[i] < ' ' || name[i] > '~' ? '?' : name[i]);
-  out_text[i] = '\0';
-}
-
 /* One segment between slashes after the other: neither empty nor `..`, no backslash, printable. */
 static bool name_is_plain(const char *name) {
   if (name[0] == '\0' || name[strlen(name) - 1] == '/')
@@ -60,36 +52,32 @@ static bool expands_too_far(uint64_t n_bytes, uint64_t n_packed) {
 
 static enum err expansion(const struct archive *z, const struct archive_member *m, uint64_t n_bytes, uint64_t n_packed,
                           struct data_place *why) {
-  char name[ARCHIVE_NAME_BYTES];
-  show(m->name, name);
   return data_fault(place(z, why), ERR_LIMIT,
                     "its member %.64s makes %" PRIu64 " bytes of %" PRIu64
                     ", more than %d-fold; write it without compression",
-                    name, n_bytes, n_packed, ARCHIVE_MAX_RATIO);
+                    m->name, n_bytes, n_packed, ARCHIVE_MAX_RATIO);
 }
 
 static enum err judge_member(const struct archive *z, const struct archive_member *m, const zip_stat_t *st,
                              struct data_place *why) {
-  char name[ARCHIVE_NAME_BYTES];
-  show(m->name, name);
   if (strlen(st->name) >= ARCHIVE_NAME_BYTES || !name_is_plain(m->name))
     return data_fault(place(z, why), ERR_SYNTAX,
-                      "its member \"%.64s\" has a name that no array can have; write the file by numpy.savez", name);
+                      "its member \"%.64s\" has a name that no array can have; write the file by numpy.savez", m->name);
   if (st->encryption_method != ZIP_EM_NONE)
-    return data_fault(place(z, why), ERR_UNSUPPORTED, "its member %.64s is encrypted; write it without", name);
+    return data_fault(place(z, why), ERR_UNSUPPORTED, "its member %.64s is encrypted; write it without", m->name);
   if (st->comp_method != ZIP_CM_STORE && st->comp_method != ZIP_CM_DEFLATE)
     return data_fault(place(z, why), ERR_UNSUPPORTED,
-                      "its member %.64s is packed by method %u; only stored and deflate are read", name,
+                      "its member %.64s is packed by method %u; only stored and deflate are read", m->name,
                       st->comp_method);
   if (m->n_packed > z->n_file)
     return data_fault(place(z, why), ERR_TRUNCATED,
-                      "its member %.64s declares %" PRIu64 " bytes, the file has %" PRIu64 "; fetch it again", name,
+                      "its member %.64s declares %" PRIu64 " bytes, the file has %" PRIu64 "; fetch it again", m->name,
                       m->n_packed, z->n_file);
   if (expands_too_far(m->n_bytes, m->n_packed))
     return expansion(z, m, m->n_bytes, m->n_packed, why);
   if (st->comp_method == ZIP_CM_STORE && m->n_bytes != m->n_packed)
     return data_fault(place(z, why), ERR_CORRUPT, "its stored member %.64s has two lengths; fetch the file again",
-                      name);
+                      m->name);
   return ERR_OK;
 }
 
@@ -103,7 +91,7 @@ static enum err add_member(struct archive *z, size_t i, struct data_place *why) 
   const zip_uint64_t wanted = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
   struct archive_member *m = &z->members[i];
   zip_stat_t st;
-  if (zip_stat_index(z->zip, i, ZIP_FL_ENC_RAW, &st) != 0 || (st.valid & wanted) != wanted)
+  if (zip_stat_index(z->zip, i, ZIP_FL_ENC_GUESS, &st) != 0 || (st.valid & wanted) != wanted)
     return data_fault(place(z, why), ERR_CORRUPT, "its directory of members is damaged; fetch it again");
   *m = (struct archive_member){.n_bytes = st.size, .n_packed = st.comp_size};
   snprintf(m->name, sizeof m->name, "%s", st.name);
@@ -214,10 +202,14 @@ const struct archive_member *archive_member(const struct archive *z, size_t i) {
 /* ---- reading a member ---- */
 
 static enum err member_fault(const struct archive *z, enum err e, struct data_place *why) {
-  char name[ARCHIVE_NAME_BYTES];
-  show(z->member->name, name);
-  return data_fault(place(z, why), e, "its member %.64s is damaged after byte %" PRIu64 "; fetch the file again", name,
-                    z->n_out);
+  return data_fault(place(z, why), e, "its member %.64s is damaged after byte %" PRIu64 "; fetch the file again",
+                    z->member->name, z->n_out);
+}
+
+static enum err read_fault(const struct archive *z, struct data_place *why) {
+  if (zip_error_code_zip(zip_file_get_error(z->open)) != ZIP_ER_READ)
+    return member_fault(z, ERR_CORRUPT, why);
+  return data_fault(place(z, why), ERR_IO, "reading failed; is its disk in order?");
 }
 
 enum err archive_enter(struct archive *z, size_t i, struct data_place *why) {
@@ -237,7 +229,7 @@ enum err archive_read(struct archive *z, void *out_bytes, size_t n, struct data_
   for (size_t done = 0; done < n;) {
     zip_int64_t got = zip_fread(z->open, (uint8_t *)out_bytes + done, n - done < AT_ONCE ? n - done : AT_ONCE);
     if (got <= 0)
-      return member_fault(z, got == 0 ? ERR_TRUNCATED : ERR_CORRUPT, why);
+      return got == 0 ? member_fault(z, ERR_TRUNCATED, why) : read_fault(z, why);
     done += (size_t)got;
     z->n_out += (uint64_t)got;
     if (expands_too_far(z->n_out, z->member->n_packed))
@@ -249,10 +241,12 @@ enum err archive_read(struct archive *z, void *out_bytes, size_t n, struct data_
 enum err archive_leave(struct archive *z, struct data_place *why) {
   uint8_t extra;
   zip_int64_t got = zip_fread(z->open, &extra, 1); /* at the end the checksum is judged */
+  enum err e = got < 0 ? read_fault(z, why) : ERR_OK;
   leave(z);
-  if (got > 0)
-    return data_fault(place(z, why), ERR_TRAILING, "bytes follow the array in its member %.64s", z->member->name);
-  return got == 0 ? ERR_OK : member_fault(z, ERR_CORRUPT, why);
+  if (got <= 0)
+    return e;
+  return data_fault(place(z, why), ERR_TRAILING, "bytes follow the array in its member %.64s; fetch the file again",
+                    z->member->name);
 }
 
 /* ---- writing ---- */
@@ -261,6 +255,14 @@ struct archive_writer {
   zip_t *zip;
 };
 
+/* What the system said where libzip only passed it on. */
+static enum err write_fault(zip_error_t *error) {
+  int system = zip_error_code_system(error);
+  if (zip_error_code_zip(error) == ZIP_ER_MEMORY)
+    return ERR_NO_MEMORY;
+  return system > 0 ? err_from_errno(system) : ERR_IO;
+}
+
 enum err archive_create(const char *path, struct archive_writer **out_writer) {
   int code = 0;
   struct archive_writer *w = calloc(1, sizeof *w);
@@ -268,8 +270,12 @@ enum err archive_create(const char *path, struct archive_writer **out_writer) {
     return ERR_NO_MEMORY;
   w->zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
   if (w->zip == NULL) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code); /* takes errno along */
+    enum err e = write_fault(&error);
+    zip_error_fini(&error);
     free(w);
-    return code == ZIP_ER_MEMORY ? ERR_NO_MEMORY : ERR_IO;
+    return e;
   }
   *out_writer = w;
   return ERR_OK;
@@ -291,9 +297,11 @@ enum err archive_add(struct archive_writer *w, const char *name, const void *byt
 }
 
 enum err archive_finish(struct archive_writer *w) {
-  bool is_written = zip_close(w->zip) == 0;
-  if (!is_written)
+  enum err e = ERR_OK;
+  if (zip_close(w->zip) != 0) {
+    e = write_fault(zip_get_error(w->zip));
     zip_discard(w->zip);
+  }
   free(w);
-  return is_written ? ERR_OK : ERR_IO;
+  return e;
 }

@@ -22,9 +22,9 @@ enum {
 };
 
 struct archive_member {
-  char name[ARCHIVE_NAME_BYTES];
-  size_t n_name;              /* of it without .npy: what NumPy calls the array */
-  uint64_t n_bytes, n_packed; /* declared */
+  char name[ARCHIVE_NAME_BYTES]; /* UTF-8: what is none is taken for code page 437, as zip says */
+  size_t n_name;                 /* of it without .npy: what NumPy calls the array */
+  uint64_t n_bytes, n_packed;    /* declared */
 };
 
 struct archive;
@@ -50,13 +50,13 @@ MUST_USE enum err archive_leave(struct archive *z, struct data_place *why);
 
 struct archive_writer;
 
-/* Over whatever is there. ERR_IO, ERR_NO_MEMORY. */
+/* Over whatever is there. Errors of err_from_errno; ERR_NO_MEMORY. */
 MUST_USE enum err archive_create(const char *path, struct archive_writer **out_writer);
 
 /* One more member; its bytes are borrowed until archive_finish, which writes them. */
 MUST_USE enum err archive_add(struct archive_writer *w, const char *name, const void *bytes, size_t n);
 
-/* Writes all and frees the writer, also after an error. */
+/* Writes all and frees the writer, also after an error. Errors as archive_create. */
 MUST_USE enum err archive_finish(struct archive_writer *w);
 
 #endif

@@ -63,7 +63,7 @@ enum err data_open(const char *path, struct data_place *why, int *out_fd, uint64
     e = err_from_errno(errno);
     e = data_fault(why, e, "%s; correct the path", err_sentence(e));
   } else if (!S_ISREG(st.st_mode)) {
-    e = data_fault(why, ERR_IO, "it is not a regular file; name the data file itself");
+    e = data_fault(why, ERR_UNSUPPORTED, "it is not a regular file; name the data file itself");
   } else {
     *out_n_bytes = (uint64_t)st.st_size;
     *out_fd = fd;

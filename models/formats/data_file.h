@@ -38,7 +38,7 @@ MUST_USE enum err data_fault(struct data_place *why, enum err e, const char *for
 MUST_USE enum err data_place_init(struct data_place *why, const char *path);
 
 /* data_place_init, and opens it for reading; only regular files, since they are read twice.
- * The descriptor is the caller's. ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO, ERR_LIMIT. */
+ * The descriptor is the caller's. ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO, ERR_LIMIT; ERR_UNSUPPORTED: a folder, a pipe … */
 MUST_USE enum err data_open(const char *path, struct data_place *why, int *out_fd, uint64_t *out_n_bytes);
 
 #endif

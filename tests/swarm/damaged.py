@@ -223,10 +223,10 @@ def tables():
     head = b"a,b,c,d,y\n"
     row = b"1,2,3,4,k0\n"
     return [
-        ("quote.csv", head + b'"1,2,3,4,k0\n' + row * 40, ""),
-        ("nul.csv", head + b"1,2,\0,4,k0\n" + row * 40, ""),
-        ("field.csv", head + b"1" * 5000 + b",2,3,4,k0\n", ""),
-        ("empty.csv", b"", ""),
+        ("quote.csv", head + b'"1,2,3,4,k0\n' + row * 40, "close the quote"),
+        ("nul.csv", head + b"1,2,\0,4,k0\n" + row * 40, "NUL byte"),
+        ("field.csv", head + b"1" * 5000 + b",2,3,4,k0\n", "longer than 4096 bytes"),
+        ("empty.csv", b"", "it is empty"),
     ]
 
 

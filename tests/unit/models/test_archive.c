@@ -92,6 +92,24 @@ START_TEST(names_stay_inside) {
 }
 END_TEST
 
+START_TEST(names_are_utf_8) {
+  static const struct {
+    const char *there, *here;
+  } names[] = {{"d\xc3\xa9j\xc3\xa0.npy", "d\xc3\xa9j\xc3\xa0.npy"}, {"d\x82j\x85.npy", "d\xc3\xa9j\xc3\xa0.npy"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const struct made m = {.name = names[i].there, .bytes = "abc", .n_bytes = 3, .n_packed = 3, .crc = 0x352441c2};
+    struct kit_file file = archive(&m, 1, false);
+    struct archive *z = NULL;
+    struct data_place why = {0};
+    ck_assert_int_eq(archive_open(file.path, &z, &why), ERR_OK);
+    ck_assert_str_eq(archive_member(z, 0)->name, names[i].here);
+    ck_assert_uint_eq(archive_member(z, 0)->n_name, strlen(names[i].here) - 4);
+    archive_close(z);
+    kit_file_close(&file);
+  }
+}
+END_TEST
+
 START_TEST(what_no_array_needs_is_refused) {
   const struct made good = {.name = "x", .bytes = "abc", .n_bytes = 3, .n_packed = 3, .crc = 0x352441c2};
   struct made twice[] = {good, good}, m = good;
@@ -225,7 +243,7 @@ START_TEST(an_archive_that_is_written_is_read) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("archive", names_stay_inside, what_no_array_needs_is_refused, members_share_no_bytes,
-                   an_expansion_is_capped_as_declared, a_member_gives_what_it_declares_and_nothing_more,
-                   an_archive_that_is_written_is_read);
+  return SUITE_RUN("archive", names_stay_inside, names_are_utf_8, what_no_array_needs_is_refused,
+                   members_share_no_bytes, an_expansion_is_capped_as_declared,
+                   a_member_gives_what_it_declares_and_nothing_more, an_archive_that_is_written_is_read);
 }

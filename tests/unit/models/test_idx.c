@@ -165,9 +165,9 @@ START_TEST(only_files_are_read) {
   ck_assert_int_eq(idx_open("/nowhere/images", &f, &why), ERR_NOT_FOUND);
   data_place_text(&why, text, sizeof text);
   ck_assert_str_eq(text, "/nowhere/images: it does not exist; correct the path");
-  ck_assert_int_eq(idx_open("/tmp", &f, &why), ERR_IO);
+  ck_assert_int_eq(idx_open("/tmp", &f, &why), ERR_UNSUPPORTED);
   ck_assert_ptr_nonnull(strstr(why.sentence, "not a regular file"));
-  ck_assert_int_eq(idx_open("/dev/zero", &f, &why), ERR_IO);
+  ck_assert_int_eq(idx_open("/dev/zero", &f, &why), ERR_UNSUPPORTED);
   memset(path, 'p', sizeof path - 1);
   path[sizeof path - 1] = '\0';
   ck_assert_int_eq(idx_open(path, &f, &why), ERR_LIMIT);

@@ -151,6 +151,12 @@ static void write_and_read(const char *name, enum tensor_format format) {
   tensor_file_close(f);
 }
 
+START_TEST(what_cannot_be_written_says_why) {
+  for (int format = 0; format < N_TENSOR_FORMATS; format++)
+    ck_assert_int_eq(tensor_file_write("/nowhere/a", (enum tensor_format)format, tensors, 2, notes, 2), ERR_NOT_FOUND);
+}
+END_TEST
+
 START_TEST(what_is_written_is_read) {
   write_and_read("a.safetensors", TENSORS_SAFETENSORS);
   write_and_read("a.npz", TENSORS_NPZ);
@@ -223,6 +229,7 @@ int main(void) {
   tcase_add_test(heads, a_head_that_lies_is_refused);
   tcase_add_test(heads, a_wide_or_deep_head_takes_little_memory);
   tcase_add_checked_fixture(files, setup, teardown);
+  tcase_add_test(files, what_cannot_be_written_says_why);
   tcase_add_test(files, what_is_written_is_read);
   tcase_add_test(files, values_are_finite);
   tcase_add_test(files, a_file_that_shrinks_is_an_error_and_no_signal);
