@@ -319,9 +319,10 @@ static void write_range(const struct option *o, const void *base, FILE *out) {
   write_bounds("", c->range_lo, c->range_hi, out);
 }
 
-/* "iid", "dirichlet 0.3", "shards 2", "none". */
-static enum err read_split_rule(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
-  struct split *split = &((struct contract *)base)->split;
+/* A word, and an amount behind it exactly where `examples`, by the word's index, has one: "dirichlet 0.3". The amount is
+ * borrowed from the value, and "" where there is none. */
+static enum err read_word_and_amount(struct option_reader *r, const struct option *o, const struct tree *value,
+                                     const char *const *examples, size_t *out_index, const char **out_amount) {
   char why[MAX_REASON_BYTES], word[MAX_NAME_BYTES];
   size_t n_word = strcspn(value->text, " "), index;
   const char *amount = value->text + n_word + strspn(value->text + n_word, " ");
@@ -329,12 +330,26 @@ static enum err read_split_rule(struct option_reader *r, const struct option *o,
   enum err e = scalar_word(word, o->words, &index, why);
   if (e)
     return option_fail(r, o, e, NULL, "%s", why);
-  bool takes_amount = index == SPLIT_DIRICHLET || index == SPLIT_SHARDS;
-  if (takes_amount != (amount[0] != '\0'))
-    return option_fail(r, o, ERR_SYNTAX, NULL,
-                       takes_amount ? "%s needs a number; write as in %s %s" : "%s takes no number", word, word,
-                       index == SPLIT_DIRICHLET ? "0.3" : "2");
+  if (examples[index] && !amount[0])
+    return option_fail(r, o, ERR_SYNTAX, NULL, "%s needs a number; write as in %s %s", word, word, examples[index]);
+  if (!examples[index] && amount[0])
+    return option_fail(r, o, ERR_SYNTAX, NULL, "%s takes no number", word);
+  *out_index = index;
+  *out_amount = amount;
+  return ERR_OK;
+}
+
+/* "iid", "dirichlet 0.3", "shards 2", "none". */
+static enum err read_split_rule(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  static const char *const examples[] = {[SPLIT_DIRICHLET] = "0.3", [SPLIT_SHARDS] = "2"};
+  struct split *split = &((struct contract *)base)->split;
+  char why[MAX_REASON_BYTES];
+  const char *amount;
+  size_t index;
   uint64_t shards = 0;
+  enum err e = read_word_and_amount(r, o, value, examples, &index, &amount);
+  if (e)
+    return e;
   if (index == SPLIT_DIRICHLET)
     e = scalar_number(amount, 1e-3, 1e6, &split->alpha, why);
   if (index == SPLIT_SHARDS)
@@ -359,17 +374,14 @@ static void write_split_rule(const struct option *o, const void *base, FILE *out
 
 /* "topk 0.01", "q8" */
 static enum err read_codec(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
-  char why[MAX_REASON_BYTES], word[MAX_NAME_BYTES];
-  size_t n_word = strcspn(value->text, " "), index;
-  const char *amount = value->text + n_word + strspn(value->text + n_word, " ");
-  snprintf(word, sizeof word, "%.*s", (int)(n_word < sizeof word ? n_word : sizeof word - 1), value->text);
-  enum err e = scalar_word(word, o->words, &index, why);
-  if (e)
-    return option_fail(r, o, e, NULL, "%s", why);
-  if ((index == CODEC_TOPK) != (amount[0] != '\0'))
-    return option_fail(r, o, ERR_SYNTAX, NULL,
-                       index == CODEC_TOPK ? "%s needs a fraction; write as in topk 0.01" : "%s takes no number", word);
+  static const char *const examples[N_CODECS] = {[CODEC_TOPK] = "0.01"};
+  char why[MAX_REASON_BYTES];
+  const char *amount;
+  size_t index;
   double fraction = 0;
+  enum err e = read_word_and_amount(r, o, value, examples, &index, &amount);
+  if (e)
+    return e;
   if (index == CODEC_TOPK &&
       (e = scalar_number(amount, CODEC_MIN_FRACTION, CODEC_MAX_FRACTION, &fraction, why)) != ERR_OK)
     return option_fail(r, o, e, NULL, "%s", why);
