@@ -213,16 +213,35 @@ static const struct exporter exporters[] = {
 
 enum { N_EXPORTERS = sizeof exporters / sizeof *exporters };
 
-/* By its word, else by the ending of --out, else the first. NULL: there is no such word. */
-static const struct exporter *exporter_of(const char *word, const char *out) {
+static const struct exporter *exporter_of_word(const char *word) {
+  for (size_t i = 0; i < N_EXPORTERS; i++)
+    if (strcmp(exporters[i].word, word) == 0)
+      return &exporters[i];
+  return NULL;
+}
+
+static const struct exporter *exporter_of_file(const char *path) {
+  size_t n = strlen(path);
   for (size_t i = 0; i < N_EXPORTERS; i++) {
-    size_t n = out ? strlen(out) : 0, n_ending = strlen(exporters[i].ending);
-    bool is_named = word ? strcmp(exporters[i].word, word) == 0
-                         : n > n_ending && strcmp(out + n - n_ending, exporters[i].ending) == 0;
-    if (is_named)
+    size_t n_ending = strlen(exporters[i].ending);
+    if (n > n_ending && strcmp(path + n - n_ending, exporters[i].ending) == 0)
       return &exporters[i];
   }
-  return word ? NULL : &exporters[0];
+  return NULL;
+}
+
+/* By its word, else by the ending of --out, else the first; a file is never called what it is not. */
+static int choose_exporter(struct call *call, const struct exporter **out_how) {
+  const char *word = call->flags[FLAG_FORMAT], *out = call->flags[FLAG_OUT];
+  const struct exporter *of_word = word ? exporter_of_word(word) : NULL, *of_file = out ? exporter_of_file(out) : NULL;
+  if (word && !of_word)
+    return answer_error(call, EXIT_USAGE, "usage", NULL,
+                        "--format: %s cannot be written; write safetensors, npz or onnx", word);
+  if (of_word && of_file && of_word != of_file)
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--out: %s is what a file of %s is called; end it in %s", out,
+                        of_file->word, of_word->ending);
+  *out_how = of_word ? of_word : of_file ? of_file : &exporters[0];
+  return EXIT_DONE;
 }
 
 /* ---- the card ----------------------------------------------------------------------------------------------------- */
@@ -319,7 +338,8 @@ static int write_files(struct call *call, struct export *x) {
   enum err e = access(at, F_OK) == 0 ? ERR_EXISTS : ERR_OK;
   if (e == ERR_OK && !call->checks && (e = x->how->write(x)) == ERR_OK) {
     at = x->card;
-    e = put_card(x);
+    if ((e = put_card(x)) != ERR_OK)
+      unlink(x->path); /* both or nothing */
   } else if (e != ERR_EXISTS) {
     at = x->path;
   }
@@ -346,13 +366,12 @@ static int run(struct call *call, struct export *x, enum err e) {
 int verb_export(struct call *call) {
   char why[MAX_REASON_BYTES];
   struct model_choice choice = {.pick = MODEL_SERVING};
-  struct export x = {.how = exporter_of(call->flags[FLAG_FORMAT], call->flags[FLAG_OUT])};
+  struct export x = {0};
   const struct site_job_config *job;
   struct config *c;
   size_t layout = LAYOUT_TORCH;
-  if (!x.how)
-    return answer_error(call, EXIT_USAGE, "usage", NULL,
-                        "--format: %s cannot be written; write safetensors, npz or onnx", call->flags[FLAG_FORMAT]);
+  if (choose_exporter(call, &x.how))
+    return EXIT_USAGE;
   if (x.how->is_whole && call->flags[FLAG_LAYOUT])
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s has only one; leave it out", x.how->word);
   if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))

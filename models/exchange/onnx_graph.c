@@ -283,7 +283,7 @@ static void out_append(ProtobufCBuffer *buffer, size_t n, const uint8_t *bytes) 
 }
 
 static enum err write_message(const void *context, const char *path) {
-  struct out_file out = {.base = {.append = out_append}, .file = fopen(path, "wbe")};
+  struct out_file out = {.base = {.append = out_append}, .file = fopen(path, "wbxe")};
   if (out.file == NULL)
     return err_from_errno(errno);
   errno = 0;

@@ -260,6 +260,8 @@ static enum err write_fault(zip_error_t *error) {
   int system = zip_error_code_system(error);
   if (zip_error_code_zip(error) == ZIP_ER_MEMORY)
     return ERR_NO_MEMORY;
+  if (zip_error_code_zip(error) == ZIP_ER_EXISTS)
+    return ERR_EXISTS;
   return system > 0 ? err_from_errno(system) : ERR_IO;
 }
 
@@ -268,7 +270,7 @@ enum err archive_create(const char *path, struct archive_writer **out_writer) {
   struct archive_writer *w = calloc(1, sizeof *w);
   if (w == NULL)
     return ERR_NO_MEMORY;
-  w->zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+  w->zip = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code);
   if (w->zip == NULL) {
     zip_error_t error;
     zip_error_init_with_code(&error, code); /* takes errno along */

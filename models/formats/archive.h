@@ -50,7 +50,7 @@ MUST_USE enum err archive_leave(struct archive *z, struct data_place *why);
 
 struct archive_writer;
 
-/* Over whatever is there. Errors of err_from_errno; ERR_NO_MEMORY. */
+/* A new one. ERR_EXISTS; others of err_from_errno; ERR_NO_MEMORY. */
 MUST_USE enum err archive_create(const char *path, struct archive_writer **out_writer);
 
 /* One more member; its bytes are borrowed until archive_finish, which writes them. */

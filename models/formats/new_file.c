@@ -18,14 +18,16 @@ static enum err sync_file(const char *path) {
 
 enum err new_file_write(const char *path, enum err (*write)(const void *context, const char *path),
                         const void *context) {
-  char part[MAX_PATH_BYTES + 16];
+  char part[MAX_PATH_BYTES + 32];
   if (access(path, F_OK) == 0)
     return ERR_EXISTS;
-  snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid());
+  if (snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof part)
+    return ERR_LIMIT;
+  unlink(part); /* of a killed process that had our number */
   enum err e = write(context, part);
   if (e == ERR_OK)
     e = sync_file(part);
-  if (e == ERR_OK && rename(part, path) != 0)
+  if (e == ERR_OK && link(part, path) != 0) /* never over another's that came meanwhile */
     e = err_from_errno(errno);
   unlink(part);
   return e;

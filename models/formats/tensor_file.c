@@ -135,7 +135,7 @@ static enum err safetensors_write(const char *path, const struct tensor_out *ten
   char *head = safetensors_head_write(tensors, n, notes, n_notes);
   if (head == NULL)
     return ERR_NO_MEMORY;
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   enum err e = fd < 0 ? err_from_errno(errno) : ERR_OK;
   writer_init(&w, lead, sizeof lead);
   writer_u64(&w, strlen(head));

@@ -156,6 +156,20 @@ class Models(Folder):
         again = self.run_here("export", "--out", "out.safetensors")
         self.assertEqual((again.code, again.json["error"]["code"]), (1, "exists"))
 
+    def test_an_export_is_whole_or_nothing(self):
+        """Of names near the longest the card's is too long before the model's is."""
+        self.run_here("models", "import", "../torch.safetensors").data
+        for n in range(222, 244):
+            name = "a" * n + ".safetensors"
+            code = self.run_here("export", "--out", name).code
+            left = sorted(path.name for path in self.here.iterdir() if path.name.startswith("aaa"))
+            self.assertEqual(left, [name, name + ".md"] if code == 0 else [], (n, code))
+            for path in left:
+                (self.here / path).unlink()
+        self.assertNotEqual(code, 0)
+        lying = self.run_here("export", "--format", "npz", "--out", "a.safetensors")
+        self.assertEqual((lying.code, lying.json["error"]["code"]), (4, "usage"))
+
     def test_keras_in_numpy_out(self):
         w = self.weights
         np.savez(self.folder / "keras.npz", **{"model/dense/kernel": w["features.0.weight"].T, "model/dense/bias": w["features.0.bias"],

@@ -226,6 +226,8 @@ START_TEST(an_archive_that_is_written_is_read) {
   struct data_place why = {0};
   char out[5];
   close(mkstemp(path));
+  ck_assert_int_eq(archive_create(path, &w), ERR_EXISTS);
+  unlink(path);
   ck_assert_int_eq(archive_create(path, &w), ERR_OK);
   ck_assert_int_eq(archive_add(w, "a.npy", "hello", 5), ERR_OK);
   ck_assert_int_eq(archive_add(w, "b.npy", "", 0), ERR_OK);

@@ -1,6 +1,7 @@
 #include "models/formats/tensor_file.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "models/formats/safetensors.h"
 #include "tests/unit/models/data_kit.h"
@@ -157,6 +158,27 @@ START_TEST(what_cannot_be_written_says_why) {
 }
 END_TEST
 
+/* In a folder where others may write: a link where the file is made must not lead elsewhere. */
+START_TEST(a_link_that_was_put_there_is_not_followed) {
+  static const char *const names[N_TENSOR_FORMATS] = {[TENSORS_SAFETENSORS] = "a.safetensors", [TENSORS_NPZ] = "a.npz"};
+  for (int format = 0; format < N_TENSOR_FORMATS; format++) {
+    char victim[128], part[192];
+    struct stat st;
+    snprintf(victim, sizeof victim, "%s", path_of("victim"));
+    snprintf(part, sizeof part, "%s.%ld.part", path_of(names[format]), (long)getpid());
+    FILE *f = fopen(victim, "w");
+    ck_assert(f != NULL && fputs("precious", f) >= 0 && fclose(f) == 0);
+    ck_assert_int_eq(symlink(victim, part), 0);
+    ck_assert_int_eq(tensor_file_write(path_of(names[format]), (enum tensor_format)format, tensors, 2, notes, 2),
+                     ERR_OK);
+    ck_assert(lstat(path_of(names[format]), &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1);
+    ck_assert(stat(victim, &st) == 0 && st.st_size == 8);
+    ck_assert_int_ne(lstat(part, &st), 0);
+    unlink(victim);
+  }
+}
+END_TEST
+
 START_TEST(what_is_written_is_read) {
   write_and_read("a.safetensors", TENSORS_SAFETENSORS);
   write_and_read("a.npz", TENSORS_NPZ);
@@ -230,6 +252,7 @@ int main(void) {
   tcase_add_test(heads, a_wide_or_deep_head_takes_little_memory);
   tcase_add_checked_fixture(files, setup, teardown);
   tcase_add_test(files, what_cannot_be_written_says_why);
+  tcase_add_test(files, a_link_that_was_put_there_is_not_followed);
   tcase_add_test(files, what_is_written_is_read);
   tcase_add_test(files, values_are_finite);
   tcase_add_test(files, a_file_that_shrinks_is_an_error_and_no_signal);
