@@ -218,8 +218,8 @@ class Compare(unittest.TestCase):
         """Two equal sites never wait for each other, so a second training is a large part of every round."""
         if options.small:
             self.skipTest("a sanitised build has other shares")
-        with Swarm("ab", ring("ab"), job={"count": 12, "model": "dense 256, relu, dense 256, relu, dense classes"},
-                   rows=1500) as swarm:
+        with Swarm("ab", ring("ab"), job={"count": 12, "model": "dense 256, relu, dense 256, relu, dense classes",
+                                             "train": {"epochs": 8}}, rows=1500) as swarm:
             swarm.start()
             swarm.wait_finished(120)
             a = swarm["a"]
