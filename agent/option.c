@@ -188,7 +188,11 @@ const struct option option_table[] = {
     {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE,
      "names of the classes; the order counts; to reconstruct the first is normal, every other an anomaly"},
     {"features", CONTRACT(features), &type_features, "", NO_BOUNDS, MUST_AGREE,
-     "CSV columns of the inputs, each a name or { name, unit, range }; the order counts"},
+     "CSV columns of the inputs, each a name or { name, unit, range, missing }, or { name, categories } for texts: an "
+     "input "
+     "each, `other` takes those that are not listed, `missing` empty fields; the order counts"},
+    {"missing", CONTRACT(missing), &type_missing, "refused", NO_BOUNDS, MUST_AGREE,
+     "empty fields of numbers: refused, mean (that of `scale`), or number 0; a feature's own `missing` comes first"},
     {"input", CONTRACT(height), &type_shape, "", NO_BOUNDS, MUST_AGREE,
      "images: height x width x channels, as in 28x28x1; series: steps x values, as in 128x9"},
     {"range", CONTRACT(range_lo), &type_range, "", NO_BOUNDS, MUST_AGREE, "what raw inputs range over, as in 0..255"},

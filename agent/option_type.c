@@ -504,33 +504,112 @@ static void write_classes(const struct option *o, const void *base, FILE *out) {
   fputc(']', out);
 }
 
-/* `temp_C` or `{ name: temp_C, unit: "°C", range: -40..85 }`. */
-static enum err read_feature(struct option_reader *r, const struct option *o, const struct tree *item, void *base) {
-  const char *name = item->kind == TREE_TEXT ? item->text : NULL, *unit = NULL, *range = NULL;
-  const struct { const char *key, **text; } parts[] = {{"name", &name}, {"unit", &unit}, {"range", &range}};
-  for (const struct tree *child = item->kind == TREE_MAP ? item->first : NULL; child; child = child->next) {
-    const char **to = NULL;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-      if (strcmp(child->key, parts[i].key) == 0)
-        to = parts[i].text;
-    if (!to || *to || child->kind != TREE_TEXT)
+/* "refused", "mean", "number -1" */
+static enum err read_missing_text(const char *text, struct missing *out_missing, char why[MAX_REASON_BYTES]) {
+  static const char number[] = "number ";
+  static const char *const words[] = {[MISSING_REFUSED] = "refused", [MISSING_MEAN] = "mean", NULL};
+  size_t word;
+  if (strncmp(text, number, sizeof number - 1) == 0) {
+    out_missing->rule = MISSING_NUMBER;
+    return scalar_number(text + sizeof number - 1, -1e30, 1e30, &out_missing->number, why);
+  }
+  if (scalar_word(text, words, &word, why)) {
+    snprintf(why, MAX_REASON_BYTES, "\"%.40s\" is no way to treat missing values; write refused, mean or number 0",
+             text);
+    return ERR_SYNTAX;
+  }
+  *out_missing = (struct missing){.rule = word == MISSING_MEAN ? MISSING_MEAN : MISSING_REFUSED};
+  return ERR_OK;
+}
+
+static void write_missing_text(const struct missing *m, FILE *out) {
+  if (m->rule == MISSING_NUMBER) {
+    fputs("number ", out);
+    write_number(m->number, out);
+    return;
+  }
+  fputs(m->rule == MISSING_MEAN ? "mean" : "refused", out);
+}
+
+static enum err read_missing(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  enum err e = read_missing_text(value->text, field_of(o, base), why);
+  return e ? option_fail(r, o, e, NULL, "%s", why) : ERR_OK;
+}
+
+static void write_missing(const struct option *o, const void *base, FILE *out) {
+  write_missing_text(const_field_of(o, base), out);
+}
+
+/* What a map of a feature says; NULL where it says nothing. */
+struct feature_parts {
+  const struct tree *name, *unit, *range, *missing, *categories;
+};
+
+static enum err read_feature_parts(struct option_reader *r, const struct option *o, const struct tree *item,
+                                   struct feature_parts *out) {
+  const struct {
+    const char *key;
+    enum tree_kind kind;
+    const struct tree **to;
+  } parts[] = {{"name", TREE_TEXT, &out->name},
+               {"unit", TREE_TEXT, &out->unit},
+               {"range", TREE_TEXT, &out->range},
+               {"missing", TREE_TEXT, &out->missing},
+               {"categories", TREE_LIST, &out->categories}};
+  for (const struct tree *child = item->first; child; child = child->next) {
+    size_t i = 0, n = sizeof parts / sizeof *parts;
+    while (i < n && strcmp(child->key, parts[i].key) != 0)
+      i++;
+    if (i == n || *parts[i].to || child->kind != parts[i].kind)
       return option_fail_at(
           r, ERR_SYNTAX, child->key_place,
-          "%s: a feature has one `name`, at most one `unit` and `range`; write { name: temp_C, unit: C, "
-          "range: -40..85 }",
+          "%s: a feature has one `name`, at most one `unit`, `range` and `missing`, or a list of "
+          "`categories`; write { name: temp_C, unit: C, range: -40..85 } or { name: line, categories: "
+          "[ a, b ] }",
           o->path);
-    *to = child->text;
+    *parts[i].to = child;
   }
-  if (!name || !name[0])
+  return ERR_OK;
+}
+
+static enum err read_categories(struct option_reader *r, const struct option *o, const struct tree *list,
+                                struct contract *c) {
+  enum err e = ERR_OK;
+  for (const struct tree *item = list->first; item && !e; item = item->next) {
+    if (item->kind != TREE_TEXT || item->text[0] == '\0')
+      return fail_item(r, o, ERR_SYNTAX, item, "not a category; write one word or quoted text");
+    e = contract_add_category(c, item->text);
+    if (e)
+      return fail_item(r, o, e, item,
+                       e == ERR_LIMIT ? "more than 4096 categories, or longer than 63 bytes" : err_sentence(e));
+  }
+  if (!e && count_children(list) < 2)
+    return fail_item(r, o, ERR_RANGE, list, "a feature has two categories or more; write as in [ a, b, other ]");
+  return e;
+}
+
+/* `temp_C`, `{ name: temp_C, unit: "°C", range: -40..85, missing: mean }` or `{ name: line, categories: [ a, b ] }`. */
+static enum err read_feature(struct option_reader *r, const struct option *o, const struct tree *item, void *base) {
+  struct feature_parts parts = {.name = item->kind == TREE_TEXT ? item : NULL};
+  enum err e = item->kind == TREE_MAP ? read_feature_parts(r, o, item, &parts) : ERR_OK;
+  if (e)
+    return e;
+  if (!parts.name || !parts.name->text[0])
     return fail_item(r, o, ERR_SYNTAX, item, "not a feature; write its name or { name: temp_C, unit: C }");
   struct contract *c = base;
   char why[MAX_REASON_BYTES];
-  enum err e = contract_add_feature(c, name, unit);
+  e = contract_add_feature(c, parts.name->text, parts.unit ? parts.unit->text : NULL);
   if (e)
     return fail_item(r, o, e, item, e == ERR_LIMIT ? name_limit : err_sentence(e));
   struct feature *added = &c->features[c->n_features - 1];
-  e = range ? scalar_range(range, &added->range_lo, &added->range_hi, why) : ERR_OK;
-  return e ? fail_item(r, o, e, item, why) : ERR_OK;
+  e = parts.range ? scalar_range(parts.range->text, &added->range_lo, &added->range_hi, why) : ERR_OK;
+  if (e)
+    return fail_item(r, o, e, parts.range, why);
+  e = parts.missing ? read_missing_text(parts.missing->text, &added->missing, why) : ERR_OK;
+  if (e)
+    return fail_item(r, o, e, parts.missing, why);
+  return parts.categories ? read_categories(r, o, parts.categories, c) : ERR_OK;
 }
 
 static enum err read_features(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
@@ -538,6 +617,18 @@ static enum err read_features(struct option_reader *r, const struct option *o, c
   for (const struct tree *item = value->first; item && !e; item = item->next)
     e = read_feature(r, o, item, base);
   return e;
+}
+
+static void write_own(const struct feature *f, FILE *out) {
+  if (f->missing.rule != MISSING_INHERITED) {
+    fputs(" missing: ", out);
+    write_missing_text(&f->missing, out);
+  }
+  for (size_t k = 0; k < f->n_categories; k++) {
+    fputs(k == 0 ? " [" : "", out);
+    write_item(f->categories[k].text, k == 0, out);
+  }
+  fputs(f->n_categories > 0 ? "]" : "", out);
 }
 
 static void write_features(const struct option *o, const void *base, FILE *out) {
@@ -549,6 +640,7 @@ static void write_features(const struct option *o, const void *base, FILE *out) 
     if (c->features[i].unit[0])
       fprintf(out, " (%s)", c->features[i].unit);
     write_bounds(" ", c->features[i].range_lo, c->features[i].range_hi, out);
+    write_own(&c->features[i], out);
   }
   fputc(']', out);
 }
@@ -754,6 +846,7 @@ const struct option_type type_maps = {"a list of maps", true, read_maps, write_n
 const struct option_type type_listen = {"a list of addresses", true, read_listen, write_listen};
 const struct option_type type_classes = {"a list of names", true, read_classes, write_classes};
 const struct option_type type_features = {"a list of names", true, read_features, write_features};
+const struct option_type type_missing = {"a word, or number and a number", false, read_missing, write_missing};
 const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
 const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
 const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};

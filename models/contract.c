@@ -31,6 +31,8 @@ void contract_free(struct contract *c) {
   if (c == NULL)
     return;
   free(c->classes);
+  for (size_t i = 0; c->features != NULL && i < c->n_features; i++)
+    free(c->features[i].categories);
   free(c->features);
   scale_done(&c->scale);
   free(c);
@@ -44,23 +46,31 @@ static enum err name_copy(char out_name[MAX_NAME_BYTES], const char *name) {
   return ERR_OK;
 }
 
-enum err contract_add_class(struct contract *c, const char *name) {
-  struct class_name class = {0};
-  enum err e = name_copy(class.text, name);
+static enum err add_name(struct class_name **names, size_t *n, const char *name) {
+  struct class_name added = {0};
+  enum err e = name_copy(added.text, name);
   if (e != ERR_OK)
     return e;
-  if (c->n_classes == MAX_CLASSES)
+  if (*n == MAX_CLASSES)
     return ERR_LIMIT;
-  struct class_name *grown = realloc(c->classes, (c->n_classes + 1) * sizeof *grown);
+  struct class_name *grown = realloc(*names, (*n + 1) * sizeof *grown);
   if (grown == NULL)
     return ERR_NO_MEMORY;
-  c->classes = grown;
-  c->classes[c->n_classes++] = class;
+  *names = grown;
+  grown[(*n)++] = added;
   return ERR_OK;
 }
 
+enum err contract_add_class(struct contract *c, const char *name) {
+  return add_name(&c->classes, &c->n_classes, name);
+}
+
+static size_t inputs_of(const struct feature *f) {
+  return f->n_categories == 0 ? 1 : f->n_categories;
+}
+
 enum err contract_add_feature(struct contract *c, const char *name, const char *unit) {
-  struct feature feature = {.range_lo = -INFINITY, .range_hi = INFINITY};
+  struct feature feature = {.range_lo = -INFINITY, .range_hi = INFINITY, .missing = {.rule = MISSING_INHERITED}};
   enum err e = name_copy(feature.name, name);
   if (e == ERR_OK)
     e = name_copy(feature.unit, unit == NULL ? "" : unit);
@@ -68,6 +78,11 @@ enum err contract_add_feature(struct contract *c, const char *name, const char *
     return e;
   if (c->n_features == MAX_CSV_COLUMNS)
     return ERR_LIMIT;
+  if (c->n_features > 0) {
+    const struct feature *last = &c->features[c->n_features - 1];
+    feature.input = last->input + inputs_of(last);
+    feature.pair = last->pair + (last->n_categories == 0);
+  }
   struct feature *grown = realloc(c->features, (c->n_features + 1) * sizeof *grown);
   if (grown == NULL)
     return ERR_NO_MEMORY;
@@ -76,12 +91,75 @@ enum err contract_add_feature(struct contract *c, const char *name, const char *
   return ERR_OK;
 }
 
+enum err contract_add_category(struct contract *c, const char *name) {
+  if (c->n_features == 0)
+    return ERR_RANGE;
+  struct feature *f = &c->features[c->n_features - 1];
+  return add_name(&f->categories, &f->n_categories, name);
+}
+
+static size_t category_find(const struct feature *f, const char *text, size_t n) {
+  for (size_t k = 0; k < f->n_categories; k++)
+    if (strlen(f->categories[k].text) == n && memcmp(f->categories[k].text, text, n) == 0)
+      return k;
+  return SIZE_MAX;
+}
+
+size_t feature_category(const struct feature *f, const char *text, size_t n, bool is_missing) {
+  size_t found = category_find(f, text, n);
+  const char *instead = is_missing ? CATEGORY_MISSING : CATEGORY_OTHER;
+  return found != SIZE_MAX ? found : category_find(f, instead, strlen(instead));
+}
+
+static struct missing missing_of(const struct contract *c, const struct feature *f) {
+  return f->missing.rule == MISSING_INHERITED ? c->missing : f->missing;
+}
+
+bool contract_fill(const struct contract *c, size_t i, float *out_value) {
+  const struct feature *f = &c->features[i];
+  const struct missing m = missing_of(c, f);
+  if (m.rule == MISSING_MEAN) /* contract_check: the scale is fixed */
+    *out_value = (float)c->scale.mean[c->scale.n == 1 ? 0 : f->pair];
+  if (m.rule == MISSING_NUMBER)
+    *out_value = (float)m.number;
+  return m.rule != MISSING_REFUSED;
+}
+
 bool contract_is_image(const struct contract *c) {
   return c->height > 0;
 }
 
 size_t contract_n_inputs(const struct contract *c) {
-  return contract_is_image(c) ? (size_t)c->height * c->width * c->channels : c->n_features;
+  if (contract_is_image(c))
+    return (size_t)c->height * c->width * c->channels;
+  const struct feature *last = c->features == NULL ? NULL : &c->features[c->n_features - 1];
+  return last == NULL ? c->n_features : last->input + inputs_of(last);
+}
+
+size_t contract_n_scaled(const struct contract *c) {
+  if (contract_is_image(c) || c->features == NULL)
+    return contract_n_inputs(c);
+  const struct feature *last = &c->features[c->n_features - 1];
+  return last->pair + (last->n_categories == 0);
+}
+
+size_t contract_n_measured(const struct contract *c) {
+  return contract_is_image(c) ? 1 : contract_n_scaled(c);
+}
+
+enum err contract_spread_scale(const struct contract *c, const struct scale *scale, struct scale *out_scale) {
+  if (scale->n == 0 || contract_n_scaled(c) == contract_n_inputs(c))
+    return scale_copy(scale, out_scale);
+  enum err e = scale_init(out_scale, scale->rule, contract_n_inputs(c));
+  for (size_t i = 0; i < c->n_features && e == ERR_OK; i++) {
+    const struct feature *f = &c->features[i];
+    size_t pair = scale->n == 1 ? 0 : f->pair;
+    if (f->n_categories == 0) {
+      out_scale->mean[f->input] = scale->mean[pair];
+      out_scale->sd[f->input] = scale->sd[pair];
+    }
+  }
+  return e;
 }
 
 size_t contract_n_outputs(const struct contract *c) {
@@ -201,9 +279,39 @@ static enum err check_answer_hidden(const struct contract *c, const char *featur
   return ERR_OK;
 }
 
+static enum err check_categories(const struct feature *f, char *reason) {
+  if (f->n_categories == 0)
+    return ERR_OK;
+  if (f->n_categories < 2)
+    return say(reason, ERR_RANGE, "feature \"%s\" has one category; list two or more", f->name);
+  if (has_own_range(f) || f->unit[0] != '\0')
+    return say(reason, ERR_RANGE, "feature \"%s\" has categories, which have neither `range` nor `unit`", f->name);
+  if (f->missing.rule == MISSING_MEAN || f->missing.rule == MISSING_NUMBER)
+    return say(reason, ERR_RANGE, "feature \"%s\" has categories; for missing values list one called \"%s\"", f->name,
+               CATEGORY_MISSING);
+  char what[MAX_NAME_BYTES + 16];
+  snprintf(what, sizeof what, "category of %s", f->name);
+  return check_names(reason, what, f->categories->text, f->n_categories, sizeof *f->categories);
+}
+
+static enum err check_missing(const struct contract *c, char *reason) {
+  for (size_t i = 0; i <= c->n_features; i++) {
+    const struct missing m = i == c->n_features ? c->missing : c->features[i].missing;
+    if (m.rule == MISSING_MEAN && c->scale.rule != SCALE_FIXED)
+      return say(reason, ERR_RANGE,
+                 "`missing: mean` takes the mean of `scale: { mean, sd }`; give its numbers, or write number 0");
+    if (m.rule == MISSING_NUMBER && !isfinite((float)m.number))
+      return say(reason, ERR_RANGE, "the number for missing values must be finite");
+  }
+  if (c->missing.rule != MISSING_REFUSED && contract_is_image(c))
+    return say(reason, ERR_RANGE, "images have no missing values; leave `missing` out");
+  return ERR_OK;
+}
+
 static enum err check_inputs(const struct contract *c, char *reason) {
   bool some_size = c->height > 0 || c->width > 0 || c->channels > 0;
   bool all_sizes = c->height > 0 && c->width > 0 && c->channels > 0;
+  MUST(c->features != NULL || c->n_features == 0);
   if (some_size != all_sizes)
     return say(reason, ERR_RANGE, "an image needs height, width and channels of 1 or more");
   if (all_sizes == (c->n_features > 0))
@@ -211,6 +319,9 @@ static enum err check_inputs(const struct contract *c, char *reason) {
   if (c->height > MAX_FEATURES || c->width > MAX_FEATURES || c->channels > MAX_FEATURES ||
       (uint64_t)c->height * c->width > MAX_FEATURES || contract_n_inputs(c) > MAX_FEATURES)
     return say(reason, ERR_LIMIT, "an image has at most %d values", MAX_FEATURES);
+  if (contract_n_inputs(c) > MAX_FEATURES)
+    return say(reason, ERR_LIMIT, "features and categories make %zu inputs, at most %d are allowed",
+               contract_n_inputs(c), MAX_FEATURES);
   if (c->n_features > 0 && c->label[0] == '\0' && task_type(c->task)->needs_label)
     return say(reason, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
   if (!is_printable(c->label))
@@ -221,6 +332,8 @@ static enum err check_inputs(const struct contract *c, char *reason) {
       return e;
     if (!is_printable(c->features[i].unit))
       return say(reason, ERR_SYNTAX, "the unit of feature %zu has control characters", i);
+    if ((e = check_categories(&c->features[i], reason)) != ERR_OK)
+      return e;
   }
   return check_names(reason, "feature", c->features == NULL ? NULL : c->features->name, c->n_features,
                      sizeof *c->features);
@@ -242,11 +355,13 @@ static enum err check_range(const struct contract *c, char *reason) {
 
 static enum err check_scale(const struct contract *c, char *reason) {
   const struct scale *s = &c->scale;
+  if (s->rule != SCALE_NONE && contract_n_scaled(c) == 0)
+    return say(reason, ERR_RANGE, "every feature has categories, which are not scaled; leave `scale` out");
   if (s->rule != SCALE_FIXED)
     return s->n == 0 ? ERR_OK : say(reason, ERR_RANGE, "scaling `%s` takes no numbers", scale_rule_name(s->rule));
-  if (s->n != 1 && s->n != contract_n_inputs(c))
-    return say(reason, ERR_RANGE, "scaling has %zu pairs for %zu inputs; give one pair or one for each", s->n,
-               contract_n_inputs(c));
+  if (s->n != 1 && s->n != contract_n_scaled(c))
+    return say(reason, ERR_RANGE, "scaling has %zu pairs for %zu inputs; give one pair or one for each%s", s->n,
+               contract_n_scaled(c), contract_n_scaled(c) < contract_n_inputs(c) ? " that is no category" : "");
   for (size_t i = 0; i < s->n; i++)
     if (!isfinite(s->mean[i]) || !isfinite(s->sd[i]) || !(s->sd[i] > 0))
       return say(reason, ERR_RANGE, "scaling pair %zu needs a finite mean and an sd above 0", i);
@@ -303,9 +418,9 @@ static enum err check_text(const struct contract *c, char *reason) {
 }
 
 enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]) {
-  static enum err (*const checks[])(const struct contract *,
-                                    char *) = {check_task,  check_class_sets, check_metric, check_inputs, check_range,
-                                               check_scale, check_kept_apart, check_split,  check_text};
+  static enum err (*const checks[])(const struct contract *, char *) = {
+      check_task,  check_class_sets, check_metric,     check_inputs, check_range,
+      check_scale, check_missing,    check_kept_apart, check_split,  check_text};
   for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
     enum err e = checks[i](c, out_reason);
     if (e != ERR_OK)
@@ -343,6 +458,25 @@ static void write_feature_range(struct writer *w, size_t i, const struct feature
   write_bound(w, what, f->range_hi);
 }
 
+/* "refused", "mean", "number -1" */
+static void write_missing(struct writer *w, const char *what, struct missing m) {
+  char number[NUMBER_TEXT_BYTES];
+  number_write(m.number, number);
+  if (m.rule == MISSING_NUMBER)
+    text_line(w, "%s: number %s", what, number);
+  else
+    text_line(w, "%s: %s", what, m.rule == MISSING_MEAN ? "mean" : "refused");
+}
+
+static void write_own(struct writer *w, size_t i, const struct feature *f) {
+  char what[NUMBER_TEXT_BYTES + 16], name[2 * MAX_NAME_BYTES + 2];
+  snprintf(what, sizeof what, "missing %zu", i);
+  if (f->missing.rule != MISSING_INHERITED)
+    write_missing(w, what, f->missing);
+  for (size_t k = 0; k < f->n_categories; k++)
+    text_line(w, "category %zu %zu: %s", i, k, quoted(f->categories[k].text, name));
+}
+
 static void write_inputs(struct writer *w, const struct contract *c) {
   char name[2 * MAX_NAME_BYTES + 2], unit[2 * MAX_NAME_BYTES + 2];
   if (contract_is_image(c))
@@ -353,6 +487,7 @@ static void write_inputs(struct writer *w, const struct contract *c) {
       text_line(w, "unit %zu: %s", i, quoted(c->features[i].unit, unit));
     if (has_own_range(&c->features[i]))
       write_feature_range(w, i, &c->features[i]);
+    write_own(w, i, &c->features[i]);
   }
 }
 
@@ -407,7 +542,7 @@ enum err contract_text(const struct contract *c, char *out_text, size_t capacity
   write_bound(&w, "range lo", lo);
   write_bound(&w, "range hi", hi);
   scale_write(&w, &c->scale);
-  text_line(&w, "missing: refused");
+  write_missing(&w, "missing", c->missing);
   text_line(&w, "init seed: %" PRIu64, c->init_seed);
   write_split(&w, c);
   write_kept_apart(&w, c);

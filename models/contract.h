@@ -21,15 +21,36 @@
 #include "models/merging/codec.h"
 #include "models/task.h"
 
+struct class_name {
+  char text[MAX_NAME_BYTES];
+};
+
+/* What is done about a number that is not there. */
+struct missing {
+  enum {
+    MISSING_REFUSED,
+    MISSING_MEAN,
+    MISSING_NUMBER,
+    MISSING_INHERITED /* a feature's: as the contract says */
+  } rule;
+  double number; /* MISSING_NUMBER: stands for it, raw; it need not be in the range */
+};
+
+/* A column: one input that is a number, or an input for each of its categories, of which one is 1 and the others 0. */
 struct feature {
   char name[MAX_NAME_BYTES];
   char unit[MAX_NAME_BYTES]; /* "" when none is stated */
   double range_lo, range_hi; /* of raw values; −inf … inf when the whole contract's range holds */
+  struct missing missing;
+  size_t n_categories; /* 0: a number */
+  struct class_name *categories;
+  size_t input; /* the first of its inputs */
+  size_t pair;  /* which of the scale's is its own, where there is one for each number */
 };
 
-struct class_name {
-  char text[MAX_NAME_BYTES];
-};
+/* Categories of these names, if they are listed, take what is missing and what is not listed. */
+#define CATEGORY_MISSING "missing"
+#define CATEGORY_OTHER "other"
 
 struct contract {
   enum task task;
@@ -52,6 +73,8 @@ struct contract {
   /* What raw inputs range over. Images: byte 0 is lo and 255 is hi (0 and 1 when nothing is said); columns: a value
    * outside is refused (−inf … inf when nothing is said). Scaling comes after. */
   double range_lo, range_hi;
+
+  struct missing missing; /* of every number that does not say otherwise */
 
   struct scale scale;
   uint64_t init_seed;
@@ -78,6 +101,15 @@ void contract_free(struct contract *c);
 MUST_USE enum err contract_add_class(struct contract *c, const char *name);
 MUST_USE enum err contract_add_feature(struct contract *c, const char *name, const char *unit);
 
+/* One category more of the feature added last. ERR_RANGE: there is no feature; ERR_LIMIT as above; ERR_NO_MEMORY. */
+MUST_USE enum err contract_add_category(struct contract *c, const char *name);
+
+/* Which category this text is, `other` where that is listed; SIZE_MAX: none. */
+size_t feature_category(const struct feature *f, const char *text, size_t n, bool is_missing);
+
+/* What stands for a missing number of column i, raw; false: it is refused. */
+bool contract_fill(const struct contract *c, size_t i, float *out_value);
+
 bool contract_is_image(const struct contract *c);
 
 /* The range in effect of column i: its own, or that of the whole contract where it has none. */
@@ -86,8 +118,15 @@ void contract_feature_range(const struct contract *c, size_t i, double *out_lo, 
 /* The range in effect: 0 … 1 for an image whose range is unset. */
 void contract_range(const struct contract *c, double *out_lo, double *out_hi);
 
-/* Number of inputs of the model: n_features, or height·width·channels. After contract_check it is 1 … MAX_FEATURES. */
+/* Number of inputs of the model: one for each number and each category, or height·width·channels. After contract_check it is 1 … MAX_FEATURES. */
 size_t contract_n_inputs(const struct contract *c);
+
+/* How many of the inputs are scaled: all but categories; and how many quantities are measured for that, 1 for images. */
+size_t contract_n_scaled(const struct contract *c);
+size_t contract_n_measured(const struct contract *c);
+
+/* The same scale as a pair for each input where there are categories, which get mean 0 and sd 1; else a copy. ERR_NO_MEMORY. */
+MUST_USE enum err contract_spread_scale(const struct contract *c, const struct scale *scale, struct scale *out_scale);
 
 /* Number of outputs of the model: n_classes, 1 for regression, as many as inputs to reconstruct. */
 size_t contract_n_outputs(const struct contract *c);
@@ -106,8 +145,8 @@ bool contract_has_class_columns(const struct contract *c);
 MUST_USE enum err contract_check(const struct contract *c, char out_reason[MAX_REASON_BYTES]);
 
 /* The canonical text, one `what: value` line a fact in a fixed order, NUL-terminated; two contracts are the same exactly
- * when their texts are, and the first line that differs says how. Missing values are always `refused` in this version,
- * and line 1, `contract: 1`, also stands for this version's rule of the first weights. The headline has a line only where
+ * when their texts are, and the first line that differs says how. Missing values and categories of a feature have lines
+ * where it has its own. Line 1, `contract: 1`, also stands for this version's rule of the first weights. The headline has a line only where
  * it is not the task's own, and the codec where it is neither f32 nor f16, which need not agree.
  * ERR_LIMIT above MAX_SCHEMA_TEXT_BYTES or above the capacity. */
 MUST_USE enum err contract_text(const struct contract *c, char *out_text, size_t capacity, size_t *out_n_bytes);

@@ -60,7 +60,13 @@ static void write_feature(const struct feature *f, FILE *out) {
     fputs("..", out);
     write_number(f->range_hi, out);
   }
-  fputs(" }\n", out);
+  if (f->missing.rule == MISSING_MEAN)
+    fputs(", missing: mean", out);
+  for (size_t i = 0; i < f->n_categories; i++) {
+    fputs(i == 0 ? ", categories: [ " : ", ", out);
+    write_text(f->categories[i].text, out);
+  }
+  fputs(f->n_categories > 0 ? " ] }\n" : " }\n", out);
 }
 
 static void write_inputs(const struct contract *c, FILE *out) {
@@ -93,7 +99,9 @@ static void write_contract(const struct profile *p, const struct contract *c, bo
         "classes,\n"
         "# on names, order and units of the features ({ name: temp_C, unit: C, range: -40..85 }; widen a range to what "
         "can\n"
-        "# be), and on these very numbers of the scaling. Take out columns that only name a row.\n",
+        "# be), and on these very numbers of the scaling. Take out columns that only name a row. Categories that other "
+        "sites\n"
+        "# have must be listed too; `other` takes those that are not.\n",
         out);
   write_left_out(p, out);
   fprintf(out, "task: %s%s\n", task_name(c->task), is_guess ? "   # a guess from the label; --task decides" : "");
@@ -104,6 +112,8 @@ static void write_contract(const struct profile *p, const struct contract *c, bo
   }
   write_classes(c, out);
   write_inputs(c, out);
+  if (c->scale.n == 0)
+    return;
   fputs("scale:\n", out);
   write_numbers("mean", c->scale.mean, c->scale.n, out);
   write_numbers("sd", c->scale.sd, c->scale.n, out);

@@ -72,9 +72,18 @@ static void add_digest(struct export *x, const char *key, const struct digest *d
 
 static json_t *feature_json(const struct contract *c, size_t i) {
   double lo, hi;
+  const struct feature *f = &c->features[i];
+  if (f->n_categories > 0) {
+    json_t *categories = json_array();
+    for (size_t k = 0; k < f->n_categories; k++)
+      json_array_append_new(categories, json_string(f->categories[k].text));
+    return json_pack("{s:s, s:o}", "name", f->name, "categories", categories);
+  }
   contract_feature_range(c, i, &lo, &hi);
-  return json_pack("{s:s, s:s, s:o, s:o}", "name", c->features[i].name, "unit", c->features[i].unit, "min",
-                   json_number(lo), "max", json_number(hi));
+  float fill;
+  json_t *missing = contract_fill(c, i, &fill) ? json_real((double)fill) : NULL;
+  return json_pack("{s:s, s:s, s:o*, s:o, s:o}", "name", c->features[i].name, "unit", c->features[i].unit, "missing",
+                   missing, "min", json_number(lo), "max", json_number(hi));
 }
 
 static void add_meaning(struct export *x, const struct contract *c) {
@@ -261,6 +270,10 @@ static void write_meaning(const struct contract *c, bool is_whole, FILE *out) {
   fputs("Inputs are raw values in the order above", out);
   if (contract_is_image(c))
     fprintf(out, ", channels last%s; bytes 0 to 255 stand for the range", is_whole ? "" : " here (first in PyTorch)");
+  if (contract_n_scaled(c) < contract_n_inputs(c))
+    fputs("; a feature with categories is as many inputs, 1 for the one that it is and 0 for the others, which are not "
+          "scaled",
+          out);
   fputs(is_whole
             ? ". The model scales them itself; what comes out has its meaning beside its name. "
             : ". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`, if there are "

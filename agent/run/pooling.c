@@ -17,7 +17,7 @@ enum err pooling_start(struct agent_job *j) {
     return ERR_OK;
   while (n_before < a->config->n_peers && identity_key_compare(&a->keys[n_before], identity_public(a->identity)) < 0)
     n_before++;
-  return pool_new(a->config->n_peers, n_before, contract_is_image(c) ? 1 : c->n_features, &j->pool);
+  return pool_new(a->config->n_peers, n_before, contract_n_measured(c), &j->pool);
 }
 
 static void tell(struct agent_job *j, size_t peer) {

@@ -211,6 +211,8 @@ enum err array_pair_open(const struct data_file *file, const struct contract *co
   enum err e = data_place_init(why, file->path);
   if (e != ERR_OK)
     return e;
+  if (contract != NULL && contract_n_scaled(contract) < contract_n_inputs(contract))
+    return data_fault(why, ERR_RANGE, "arrays have numbers only, the contract has categories; save it as CSV");
   struct array_pair *p = calloc(1, sizeof *p);
   if (p == NULL)
     return data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));

@@ -184,8 +184,9 @@ static struct expected expected_of(const struct contract *c, size_t i) {
   else
     contract_feature_range(c, i, &x.lo, &x.hi);
   if (x.has_scale) {
-    x.mean = c->scale.mean[c->scale.n == 1 ? 0 : i];
-    x.sd = c->scale.sd[c->scale.n == 1 ? 0 : i];
+    size_t pair = c->scale.n == 1 ? 0 : contract_is_image(c) ? i : c->features[i].pair;
+    x.mean = c->scale.mean[pair];
+    x.sd = c->scale.sd[pair];
   }
   return x;
 }
@@ -201,6 +202,31 @@ static void judge_values(struct judge *j, const struct column_profile *c) {
          "%" PRIu64 " values are no numbers; write them as 21.5, with a point", c->not_numbers.n);
 }
 
+static void judge_categories(struct judge *j, const struct column_profile *c) {
+  if (c->missing.n > 0)
+    find(j, ERROR, FINDING_MISSING_VALUE, c->missing.line,
+         "%" PRIu64 " values are missing; fill them in, or list the category \"" CATEGORY_MISSING "\" in the job file",
+         c->missing.n);
+  if (c->unknown.n > 0)
+    find(j, ERROR, FINDING_CATEGORY_UNKNOWN, c->unknown.line,
+         "%" PRIu64 " values are no category of the contract, the first is \"%s\"; correct them, or list it or "
+         "\"" CATEGORY_OTHER "\" in the job file",
+         c->unknown.n, c->unknown_text);
+}
+
+/* A number that the contract fills in where it is missing is no error. */
+static void judge_numbers(struct judge *j, const struct column_profile *c, size_t i) {
+  struct column_profile rest = *c;
+  float instead;
+  if (c->missing.n > 0 && contract_fill(j->c, i, &instead)) {
+    find(j, WARNING, FINDING_MISSING_VALUE, c->missing.line,
+         "%" PRIu64 " of %" PRIu64 " values are missing; %.6g is put there", c->missing.n, c->missing.n + c->n,
+         (double)instead);
+    rest.missing.n = 0;
+  }
+  judge_values(j, &rest);
+}
+
 static void judge_feature(struct judge *j, size_t i) {
   const char *name = j->c->features[i].name;
   const struct column_profile *c = profile_column(j->p, name);
@@ -211,7 +237,11 @@ static void judge_feature(struct judge *j, size_t i) {
          j->p->n_columns == 1 ? "are the fields separated by commas?" : "add it or correct the job file");
     return;
   }
-  judge_values(j, c);
+  if (j->c->features[i].n_categories > 0) {
+    judge_categories(j, c);
+    return;
+  }
+  judge_numbers(j, c, i);
   judge_unit(j, c, &x);
   if (c->n > 1 && c->min == c->max)
     find(j, WARNING, FINDING_CONSTANT, 0, "every value is %.4g; nothing can be learnt from it here", c->min);
@@ -437,9 +467,8 @@ enum err check_test(const struct profile *p, const struct contract *c, struct fi
   return j.e;
 }
 
-/* The figures of each column of the samples, raw; of images one for all values. */
-static enum err measure(const struct dataset *d, const struct contract *c, size_t n_columns,
-                        struct column_profile *columns) {
+/* The figures of each feature of the samples, raw, those of categories without a meaning; of images one for all values. */
+static enum err measure(const struct dataset *d, const struct contract *c, struct column_profile *columns) {
   double lo, hi;
   contract_range(c, &lo, &hi);
   bool has_bytes = dataset_has_bytes(d);
@@ -449,9 +478,13 @@ static enum err measure(const struct dataset *d, const struct contract *c, size_
     enum err e = dataset_rows(d, first, &rows, &n);
     if (e != ERR_OK)
       return e;
-    for (size_t at = 0; at < n * d->n_inputs; at++)
-      column_add(&columns[n_columns == 1 ? 0 : at % d->n_inputs],
-                 base + step * (has_bytes ? (double)((const uint8_t *)rows)[at] : (double)((const float *)rows)[at]));
+    const uint8_t *bytes = rows;
+    const float *floats = rows;
+    for (size_t at = 0; contract_is_image(c) && at < n * d->n_inputs; at++)
+      column_add(&columns[0], base + step * (has_bytes ? (double)bytes[at] : (double)floats[at]));
+    for (size_t i = 0; i < n; i++)
+      for (size_t k = 0; k < c->n_features; k++)
+        column_add(&columns[k], (double)floats[i * d->n_inputs + c->features[k].input]);
   }
   return ERR_OK;
 }
@@ -463,8 +496,10 @@ enum err check_dataset(const struct dataset *d, const struct contract *c, struct
   struct column_profile *columns = calloc(n, sizeof *columns);
   if (columns == NULL)
     return ERR_NO_MEMORY;
-  j.e = measure(d, c, n, columns);
+  j.e = measure(d, c, columns);
   for (size_t i = 0; j.e == ERR_OK && i < n; i++) {
+    if (!is_image && c->features[i].n_categories > 0)
+      continue;
     const struct expected x = expected_of(c, i);
     if (is_image)
       speak_of(&j, "images");

@@ -29,6 +29,7 @@
   X(UNIT, "unit")                                                                                                      \
   X(SCALING, "scaling")                                                                                                \
   X(CONSTANT, "constant")                                                                                              \
+  X(CATEGORY_UNKNOWN, "category-unknown")                                                                              \
   X(CLASS_UNKNOWN, "class-unknown")                                                                                    \
   X(CLASS_ABSENT, "class-absent")                                                                                      \
   X(CLASS_TINY, "class-tiny")                                                                                          \

@@ -401,31 +401,51 @@ static struct raw raw_of(const struct dataset *d, const struct contract *c) {
   return dataset_has_bytes(d) ? (struct raw){lo, (hi - lo) / UINT8_MAX} : (struct raw){0, 1};
 }
 
-/* x' = (lo + v·step − mean) / sd = (v − (mean − lo) / step) · (step / sd) */
+static void scale_input(struct dataset *d, const struct scale *scale, struct raw raw, size_t input, size_t pair) {
+  double mean = scale->n == 0 ? 0 : scale->mean[scale->n == 1 ? 0 : pair];
+  double sd = scale->n == 0 ? 1 : scale->sd[scale->n == 1 ? 0 : pair];
+  d->shift[input] = (mean - raw.lo) / raw.step;
+  d->gain[input] = raw.step / sd;
+}
+
+/* x' = (lo + v·step − mean) / sd = (v − (mean − lo) / step) · (step / sd); categories as they are. */
 static enum err scale_apply(struct dataset *d, const struct contract *c, const struct scale *scale,
                             struct data_place *why) {
-  if (scale->n > 1 && scale->n != d->n_inputs)
-    return data_fault(why, ERR_RANGE, "the saved scaling has %zu pairs for %zu inputs", scale->n, d->n_inputs);
+  if (scale->n > 1 && scale->n != contract_n_scaled(c))
+    return data_fault(why, ERR_RANGE, "the saved scaling has %zu pairs for %zu inputs", scale->n, contract_n_scaled(c));
   if (scale_copy(scale, &d->scale) != ERR_OK)
     return no_memory(why);
   struct raw raw = raw_of(d, c);
-  for (size_t i = 0; i < d->n_inputs; i++) {
-    size_t pair = scale->n == 1 ? 0 : i;
-    double mean = scale->n == 0 ? 0 : scale->mean[pair], sd = scale->n == 0 ? 1 : scale->sd[pair];
-    d->shift[i] = (mean - raw.lo) / raw.step;
-    d->gain[i] = raw.step / sd;
+  for (size_t i = 0; contract_is_image(c) && i < d->n_inputs; i++)
+    scale_input(d, scale, raw, i, i);
+  for (size_t i = 0; i < c->n_features; i++) {
+    const struct feature *f = &c->features[i];
+    for (size_t k = 0; k < f->n_categories; k++) {
+      d->shift[f->input + k] = 0;
+      d->gain[f->input + k] = 1;
+    }
+    if (f->n_categories == 0)
+      scale_input(d, scale, raw, f->input, f->pair);
   }
   return ERR_OK;
 }
 
-/* Adds rows of stored values. */
-static void measure_rows(const struct dataset *d, struct raw raw, const void *rows, size_t n,
-                         struct scale_stats *stats) {
-  const uint8_t *bytes = rows;
-  const float *floats = rows;
-  for (size_t i = 0; i < n * d->n_inputs; i += stats->n) {
-    for (size_t k = 0; k < stats->n; k++)
-      stats->x[k] = raw.lo + raw.step * (dataset_has_bytes(d) ? (double)bytes[i + k] : (double)floats[i + k]);
+/* Adds rows of stored values: one quantity for all of an image, else one for each number. */
+static void measure_image(const struct dataset *d, struct raw raw, const void *rows, size_t n,
+                          struct scale_stats *stats) {
+  for (size_t i = 0; i < n * d->n_inputs; i++) {
+    stats->x[0] = raw.lo + raw.step * (dataset_has_bytes(d) ? (double)((const uint8_t *)rows)[i]
+                                                            : (double)((const float *)rows)[i]);
+    scale_stats_add(stats);
+  }
+}
+
+static void measure_columns(const struct contract *c, const float *rows, size_t n, struct scale_stats *stats) {
+  size_t n_inputs = contract_n_inputs(c);
+  for (size_t i = 0; i < n; i++, rows += n_inputs) {
+    for (size_t k = 0; k < c->n_features; k++)
+      if (c->features[k].n_categories == 0)
+        stats->x[c->features[k].pair] = (double)rows[c->features[k].input];
     scale_stats_add(stats);
   }
 }
@@ -433,14 +453,16 @@ static void measure_rows(const struct dataset *d, struct raw raw, const void *ro
 enum err dataset_measure(const struct dataset *d, const struct contract *c, struct scale_stats *out_stats) {
   struct scale_stats stats;
   const void *rows;
-  enum err e = scale_stats_init(&stats, contract_is_image(c) ? 1 : d->n_inputs);
+  enum err e = scale_stats_init(&stats, contract_n_measured(c));
   if (e != ERR_OK)
     return e;
   for (size_t at = 0, n; e == ERR_OK && at < d->n; at += n)
-    if ((e = dataset_rows(d, at, &rows, &n)) == ERR_OK)
-      measure_rows(d, raw_of(d, c), rows, n, &stats);
+    if ((e = dataset_rows(d, at, &rows, &n)) != ERR_OK)
+      break;
+    else if (contract_is_image(c))
+      measure_image(d, raw_of(d, c), rows, n, &stats);
     else
-      n = 0;
+      measure_columns(c, rows, n, &stats);
   if (e != ERR_OK) {
     scale_stats_done(&stats);
     return e;
@@ -451,7 +473,7 @@ enum err dataset_measure(const struct dataset *d, const struct contract *c, stru
 
 enum err dataset_rescale(struct dataset *d, const struct contract *contract, const struct scale *scale) {
   struct data_place unused = {0};
-  if (scale->n > 1 && scale->n != d->n_inputs)
+  if (scale->n > 1 && scale->n != contract_n_scaled(contract))
     return ERR_RANGE;
   scale_done(&d->scale);
   return scale_apply(d, contract, scale, &unused);

@@ -116,7 +116,7 @@ MUST_USE enum err dataset_open_test(const struct data_file *file, const struct c
 void dataset_close(struct dataset *d);
 
 /* Statistics of the raw samples: one quantity for all values of an image, whose borders do not vary, else one for each
- * column. The caller frees with scale_stats_done. ERR_NO_MEMORY; ERR_IO. */
+ * column of numbers. The caller frees with scale_stats_done. ERR_NO_MEMORY; ERR_IO. */
 MUST_USE enum err dataset_measure(const struct dataset *d, const struct contract *contract,
                                   struct scale_stats *out_stats);
 

@@ -17,16 +17,17 @@ enum { CLASS_PLACES = 4 * MAX_CLASSES, NO_FEATURE = -1, NO_CLASS = -1 };
 
 /* A field of the present row that is read as a number. */
 struct field {
-  enum { FIELD_MISSING, FIELD_NO_NUMBER, FIELD_NUMBER } what;
-  double value;
+  enum { FIELD_MISSING, FIELD_NO_NUMBER, FIELD_NUMBER, FIELD_UNKNOWN, FIELD_CATEGORY } what;
+  double value; /* FIELD_CATEGORY: which */
 };
 
 /* What is done with a column of a table. */
 struct use {
-  int32_t feature; /* of the contract, or NO_FEATURE */
-  int32_t class;   /* whose own column it is, or NO_CLASS */
-  bool is_number;  /* its fields are read as numbers */
-  double lo, hi;   /* the contract's range */
+  int32_t feature;             /* of the contract, or NO_FEATURE */
+  int32_t class;               /* whose own column it is, or NO_CLASS */
+  bool is_number;              /* its fields are read as numbers */
+  double lo, hi;               /* the contract's range */
+  const struct feature *named; /* the feature, where it has categories; else NULL */
 };
 
 struct reading {
@@ -42,9 +43,10 @@ struct reading {
   bool has_all_features;
 
   /* the present row */
-  struct field *fields; /* [n_columns] */
-  float *inputs;        /* [n_features] */
-  bool is_whole;        /* nothing is wrong with its inputs */
+  struct field *fields;          /* [n_columns] */
+  char (*texts)[MAX_NAME_BYTES]; /* [n_columns] of the fields; NULL with a contract */
+  float *inputs;                 /* [n_inputs] */
+  bool is_whole;                 /* nothing is wrong with its inputs */
   char label[MAX_CSV_FIELD_BYTES];
   size_t n_label; /* of its text */
 };
@@ -52,6 +54,8 @@ struct reading {
 void profile_free(struct profile *p) {
   if (p == NULL)
     return;
+  for (size_t i = 0; i < p->n_columns; i++)
+    free(p->columns[i].categories);
   free(p->columns);
   free(p->classes);
   sample_set_free(p->samples);
@@ -157,11 +161,12 @@ static enum err columns_grow(struct reading *r) {
 }
 
 static struct use use_of(const struct contract *c, const char *text, size_t n) {
-  struct use use = {NO_FEATURE, NO_CLASS, c == NULL, -INFINITY, INFINITY};
+  struct use use = {NO_FEATURE, NO_CLASS, c == NULL, -INFINITY, INFINITY, NULL};
   for (size_t i = 0; c != NULL && i < c->n_features && use.feature == NO_FEATURE; i++)
     if (csv_text_is(text, n, c->features[i].name)) {
       use = (struct use){.feature = (int32_t)i, .class = NO_CLASS, .is_number = true};
       contract_feature_range(c, i, &use.lo, &use.hi);
+      use.named = c->features[i].n_categories > 0 ? &c->features[i] : NULL;
     }
   for (size_t i = 0; c != NULL && contract_has_class_columns(c) && i < c->n_classes; i++)
     if (csv_text_is(text, n, c->classes[i].text))
@@ -212,7 +217,54 @@ static enum err header_end(struct reading *r) {
   for (size_t i = 0; c != NULL && i < c->n_features; i++)
     r->has_all_features = r->has_all_features && profile_column(p, c->features[i].name) != NULL;
   r->fields = calloc(p->n_columns, sizeof *r->fields);
-  return r->fields == NULL ? ERR_NO_MEMORY : ERR_OK;
+  r->texts = c == NULL ? calloc(p->n_columns, sizeof *r->texts) : NULL;
+  return r->fields == NULL || (c == NULL && r->texts == NULL) ? ERR_NO_MEMORY : ERR_OK;
+}
+
+static void keep_category(struct reading *r, size_t i, const char *text, size_t n) {
+  struct field *field = &r->fields[i];
+  bool is_missing = csv_is_missing(text, n);
+  size_t category = feature_category(r->uses[i].named, text, n, is_missing);
+  field->what = category != SIZE_MAX ? FIELD_CATEGORY : is_missing ? FIELD_MISSING : FIELD_UNKNOWN;
+  field->value = (double)category;
+  char *unknown = r->p->columns[i].unknown_text;
+  if (field->what == FIELD_UNKNOWN && unknown[0] == '\0')
+    snprintf(unknown, MAX_NAME_BYTES, "%.*s", (int)(n < MAX_NAME_BYTES ? n : MAX_NAME_BYTES), text);
+}
+
+/* For categories to be proposed; one that is too long for a name is none. */
+static void keep_text(struct reading *r, size_t i, const char *text, size_t n) {
+  struct column_profile *column = &r->p->columns[i];
+  column->is_varied = column->is_varied || n >= MAX_NAME_BYTES;
+  r->texts[i][0] = '\0';
+  if (!column->is_varied && !csv_is_missing(text, n)) {
+    memcpy(r->texts[i], text, n);
+    r->texts[i][n] = '\0';
+  }
+}
+
+static enum err add_text(struct reading *r, size_t i) {
+  struct column_profile *column = &r->p->columns[i];
+  const char *text = r->texts[i];
+  size_t at = 0;
+  while (at < column->n_categories && strcmp(column->categories[at].name, text) != 0)
+    at++;
+  column->is_varied = column->is_varied || (text[0] != '\0' && at == MAX_PROFILE_CATEGORIES);
+  if (column->is_varied) {
+    free(column->categories);
+    column->categories = NULL;
+    column->n_categories = 0;
+  }
+  if (column->is_varied || text[0] == '\0')
+    return ERR_OK;
+  if (column->categories == NULL)
+    column->categories = calloc(MAX_PROFILE_CATEGORIES, sizeof *column->categories);
+  if (column->categories == NULL)
+    return ERR_NO_MEMORY;
+  if (at == column->n_categories)
+    memcpy(column->categories[column->n_categories++].name, text, MAX_NAME_BYTES);
+  sighting_add(&column->categories[at].seen, r->scan.row_line);
+  return ERR_OK;
 }
 
 /* A field stays aside until its row is known to be whole. */
@@ -234,8 +286,12 @@ static enum err row_field(struct reading *r, const char *text, size_t n) {
   size_t i = r->scan.field;
   if (i >= r->p->n_columns)
     return ERR_OK; /* told at the row's end */
-  if (r->uses[i].is_number)
+  if (r->uses[i].named != NULL)
+    keep_category(r, i, text, n);
+  else if (r->uses[i].is_number)
     keep_number(&r->fields[i], text, n);
+  if (r->texts != NULL)
+    keep_text(r, i, text, n);
   if (i == r->p->label)
     keep_label(r, text, n);
   return ERR_OK;
@@ -243,6 +299,24 @@ static enum err row_field(struct reading *r, const char *text, size_t n) {
 
 static bool is_allowed(const struct use *use, double value) {
   return value >= use->lo && value <= use->hi && (use->class == NO_CLASS || value == floor(value));
+}
+
+/* The inputs that a field makes; false: it makes none. */
+static bool set_inputs(struct reading *r, const struct use *use, const struct field *field) {
+  const struct contract *c = r->options->contract;
+  if (use->feature == NO_FEATURE)
+    return field->what == FIELD_NUMBER;
+  const struct feature *f = &c->features[use->feature];
+  float *inputs = r->inputs + f->input;
+  if (field->what == FIELD_MISSING && f->n_categories == 0)
+    return contract_fill(c, (size_t)use->feature, inputs);
+  if (field->what == FIELD_CATEGORY) {
+    memset(inputs, 0, f->n_categories * sizeof *inputs);
+    inputs[(size_t)field->value] = 1;
+  } else {
+    inputs[0] = (float)field->value;
+  }
+  return field->what == FIELD_CATEGORY || field->what == FIELD_NUMBER;
 }
 
 static void add_field(struct reading *r, size_t i) {
@@ -254,13 +328,13 @@ static void add_field(struct reading *r, size_t i) {
     sighting_add(&column->missing, r->scan.row_line);
   if (field->what == FIELD_NO_NUMBER)
     sighting_add(&column->not_numbers, r->scan.row_line);
+  if (field->what == FIELD_UNKNOWN)
+    sighting_add(&column->unknown, r->scan.row_line);
   if (is_outside)
     sighting_add(&column->outside, r->scan.row_line);
   if (field->what == FIELD_NUMBER)
     column_add(column, field->value);
-  r->is_whole = r->is_whole && field->what == FIELD_NUMBER && !is_outside;
-  if (use->feature != NO_FEATURE)
-    r->inputs[use->feature] = (float)field->value;
+  r->is_whole = set_inputs(r, use, field) && r->is_whole && !is_outside;
 }
 
 static enum err add_class(struct reading *r, const char *name, size_t n) {
@@ -315,11 +389,15 @@ static enum err row_end(struct reading *r) {
   }
   p->n_samples++;
   r->is_whole = r->has_all_features;
+  enum err e = ERR_OK;
   for (size_t i = 0; i < p->n_columns; i++)
     if (r->uses[i].is_number)
       add_field(r, i);
-  enum err e = add_label(r);
-  return e != ERR_OK || !r->is_whole ? e : remember(r, &(struct sample){.floats = r->inputs}, c->n_features);
+  for (size_t i = 0; e == ERR_OK && r->texts != NULL && i < p->n_columns; i++)
+    e = add_text(r, i);
+  if (e == ERR_OK)
+    e = add_label(r);
+  return e != ERR_OK || !r->is_whole ? e : remember(r, &(struct sample){.floats = r->inputs}, contract_n_inputs(c));
 }
 
 static enum err on_field(void *context, const char *text, size_t n) {
@@ -340,7 +418,7 @@ static enum err read_table(struct reading *r, const char *path, struct data_plac
   if (c != NULL && contract_is_image(c))
     return data_fault(why, ERR_RANGE,
                       "it is read as a table, the job file has an image; name the labels of IDX images too");
-  r->inputs = calloc(c != NULL ? c->n_features : 1, sizeof *r->inputs);
+  r->inputs = calloc(c != NULL ? contract_n_inputs(c) : 1, sizeof *r->inputs);
   return r->inputs == NULL ? no_memory(why) : csv_scan_file(&r->scan, path, &visitor, why);
 }
 
@@ -633,6 +711,7 @@ out:
   if (r != NULL) {
     free(r->uses);
     free(r->fields);
+    free(r->texts);
     free(r->inputs);
   }
   free(r);

@@ -25,19 +25,28 @@ struct sighting {
   uint64_t line;
 };
 
+/* A text of the label column, or a number of IDX or NumPy labels. */
+struct class_profile {
+  char name[MAX_NAME_BYTES];
+  struct sighting seen;
+};
+
+enum { MAX_PROFILE_CATEGORIES = 20 /* different texts of a column that are kept without a contract */ };
+
 /* A column of a table, or all values of images together (raw, as the contract's range maps them). */
 struct column_profile {
   char name[MAX_NAME_BYTES]; /* cut when it is longer */
   bool name_is_cut;
   struct sighting missing, not_numbers, outside; /* outside: the contract's range */
+  struct sighting unknown;                       /* with categories: none of them … */
+  char unknown_text[MAX_NAME_BYTES];             /* … and which, cut when it is longer */
   uint64_t n;                                    /* numbers */
   double min, max, mean, m2;                     /* of them; m2: sum of squared deviations (Welford 1962) */
-};
 
-/* A text of the label column, or a number of IDX or NumPy labels. */
-struct class_profile {
-  char name[MAX_NAME_BYTES];
-  struct sighting seen;
+  /* Without a contract: what stands in the fields, in the order of appearance; NULL when there is too much of it. */
+  struct class_profile *categories;
+  size_t n_categories;
+  bool is_varied; /* too many, or too long */
 };
 
 struct sample_set; /* 64-bit hashes of the inputs of samples */

@@ -170,6 +170,12 @@ static enum err propose_label(const struct profile *p, const enum task *task, st
 
 /* ---- the inputs ---- */
 
+/* Texts that come again and again, and are not a number that was mistyped. */
+static bool is_categorical(const struct profile *p, const struct column_profile *c) {
+  enum { ROWS_A_CATEGORY = 4 };
+  return c->n_categories >= 2 && c->not_numbers.n > c->n && p->n_samples >= ROWS_A_CATEGORY * c->n_categories;
+}
+
 const char *proposal_left_out(const struct profile *p, size_t column) {
   const struct column_profile *c = &p->columns[column];
   if (column == p->label)
@@ -178,9 +184,21 @@ const char *proposal_left_out(const struct profile *p, size_t column) {
     return "its name is too long";
   if (c->name[0] == '\0')
     return "it has no name";
-  if (c->not_numbers.n > 0 || c->n == 0)
+  if ((c->not_numbers.n > 0 || c->n == 0) && !is_categorical(p, c))
     return "its fields are no numbers";
   return NULL;
+}
+
+static enum err propose_categories(const struct column_profile *from, struct contract *c) {
+  struct class_profile sorted[MAX_PROFILE_CATEGORIES];
+  enum err e = ERR_OK;
+  memcpy(sorted, from->categories, from->n_categories * sizeof *sorted);
+  qsort(sorted, from->n_categories, sizeof *sorted, compare_texts);
+  for (size_t i = 0; i < from->n_categories && e == ERR_OK; i++)
+    e = contract_add_category(c, sorted[i].name);
+  const struct feature *f = &c->features[c->n_features - 1];
+  bool has_missing = feature_category(f, "", 0, true) != SIZE_MAX;
+  return e == ERR_OK && from->missing.n > 0 && !has_missing ? contract_add_category(c, CATEGORY_MISSING) : e;
 }
 
 static void propose_range(const struct column_profile *from, struct feature *f) {
@@ -192,6 +210,12 @@ static void propose_range(const struct column_profile *from, struct feature *f) 
     lo = fmax(lo, 0);
   f->range_lo = round_to(lo, power_of(width), floor);
   f->range_hi = round_to(hi, power_of(width), ceil);
+}
+
+static void propose_number(const struct column_profile *from, struct feature *f) {
+  propose_range(from, f);
+  if (from->missing.n > 0)
+    f->missing.rule = MISSING_MEAN;
 }
 
 static void propose_pair(double mean, double sd, struct scale *s, size_t i) {
@@ -210,18 +234,24 @@ static enum err propose_columns(const struct profile *p, struct contract *c) {
   for (size_t k = 0; k < p->n_columns && e == ERR_OK; k++) {
     if (k == p->label || proposal_left_out(p, k) != NULL)
       continue;
-    e = contract_add_feature(c, p->columns[k].name, NULL);
-    if (e == ERR_OK)
-      propose_range(&p->columns[k], &c->features[c->n_features - 1]);
+    const struct column_profile *column = &p->columns[k];
+    e = contract_add_feature(c, column->name, NULL);
+    if (e == ERR_OK && is_categorical(p, column))
+      e = propose_categories(column, c);
+    else if (e == ERR_OK)
+      propose_number(column, &c->features[c->n_features - 1]);
   }
   if (e != ERR_OK)
     return e;
   if (c->n_features == 0)
     return ERR_NOT_FOUND;
-  e = scale_init(&c->scale, SCALE_FIXED, c->n_features);
+  if (contract_n_scaled(c) == 0)
+    return ERR_OK;
+  e = scale_init(&c->scale, SCALE_FIXED, contract_n_scaled(c));
   for (size_t i = 0; i < c->n_features && e == ERR_OK; i++) {
     const struct column_profile *column = profile_column(p, c->features[i].name);
-    propose_pair(column->mean, column_sd(column), &c->scale, i);
+    if (c->features[i].n_categories == 0)
+      propose_pair(column->mean, column_sd(column), &c->scale, c->features[i].pair);
   }
   return e;
 }
@@ -245,7 +275,8 @@ static enum err propose_image(const struct profile *p, struct contract *c) {
 static enum err propose_inputs(const struct profile *p, struct contract *c, char *reason) {
   enum err e = p->is_image ? propose_image(p, c) : propose_columns(p, c);
   if (e == ERR_NOT_FOUND)
-    return say(reason, e, "no column but the label has numbers only; features are columns of numbers");
+    return say(reason, e,
+               "no column but the label has numbers only, or few texts; features are columns of numbers or categories");
   return e == ERR_OK ? e : say(reason, e, err_sentence(e));
 }
 

@@ -200,12 +200,16 @@ static enum err check_value(const struct array_pair *p, const struct contract *c
                     value, lo, hi);
 }
 
-static enum err check_floats(const struct array_pair *p, const struct contract *c, uint32_t i, const float *values,
-                             struct data_place *why) {
+/* Copies the values of a sample; NaN is a missing one, which a column's policy may fill. */
+static enum err take_floats(const struct array_pair *p, const struct contract *c, uint32_t i, const float *values,
+                            float *out_values, struct data_place *why) {
   double lo, hi;
   enum err e = ERR_OK;
   contract_range(c, &lo, &hi);
   for (size_t k = 0; e == ERR_OK && k < array_pair_inputs(p); k++) {
+    out_values[k] = values[k];
+    if (!contract_is_image(c) && isnan(values[k]) && contract_fill(c, k, &out_values[k]))
+      continue;
     if (!contract_is_image(c))
       contract_feature_range(c, k, &lo, &hi);
     e = check_value(p, c, i, k, (double)values[k], lo, hi, why);
@@ -273,22 +277,26 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
                    c->holdout_by);
   if (e == ERR_OK)
     e = array_pair_open(file, c, parts, &p, why);
-  for (uint32_t i = 0; e == ERR_OK && i < array_pair_samples(p); i++) {
+  float *values = e == ERR_OK ? malloc((array_pair_inputs(p) + 1) * sizeof *values) : NULL;
+  if (e == ERR_OK && values == NULL)
+    e = data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
+  for (uint32_t i = 0; e == ERR_OK && values != NULL && i < array_pair_samples(p); i++) {
     struct taken s = {0};
     e = array_pair_next(p, &a, why);
     if (e == ERR_OK)
       e = parts == ARRAYS_INPUTS ? ERR_OK : take_label(p, c, i, a.label, &s, why);
     if (e == ERR_OK && a.floats != NULL)
-      e = check_floats(p, c, i, a.floats, why);
+      e = take_floats(p, c, i, a.floats, values, why);
     if (e != ERR_OK)
       break;
     s.sample.bytes = a.bytes;
-    s.sample.floats = a.floats;
+    s.sample.floats = a.floats != NULL ? values : NULL;
     if ((e = sample_put(sink, i, &s.sample)) != ERR_OK)
       e = data_fault(array_pair_place(p, why), e, "%s", err_sentence(e));
   }
   if (e == ERR_OK)
     e = array_pair_end(p, why);
+  free(values);
   array_pair_close(p);
   return e;
 }

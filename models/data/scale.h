@@ -1,7 +1,8 @@
 /* Standardisation: x' = (x − mean) / sd, and where its numbers come from.
  *
  *   none   x' = x
- *   fixed  the numbers stand in the contract: one pair for all inputs or one pair per input
+ *   fixed  the numbers stand in the contract: one pair for all inputs or one pair per number (a column of
+ *          categories has none)
  *   local  the numbers are this site's own training samples' (a warning: sites then see different inputs)
  *   pooled the numbers are those of the training samples of all sites together (agent/core/pool.h)
  *

@@ -22,6 +22,7 @@ struct value {
 /* A graph that is being drawn: where it stands. */
 struct drawing {
   const struct onnx_model *model;
+  struct scale scale; /* the model's, which leaves categories as they are */
   struct onnx_graph *g;
   const struct layer *layer;
   struct value now;
@@ -321,7 +322,7 @@ static float gain_of(const struct scale *s, size_t i) {
 }
 
 static const char *scale_constant(struct drawing *d, const char *name, float (*of)(const struct scale *s, size_t i)) {
-  const struct scale *s = d->model->scale;
+  const struct scale *s = &d->scale;
   const char *made;
   float *room = onnx_room(d->g, name, 1, &(const uint32_t){(uint32_t)s->n}, &made);
   for (size_t i = 0; room != NULL && i < s->n; i++)
@@ -339,10 +340,10 @@ static bool has_rest(const struct scale *s) {
 /* (x − mean)/sd. Of a mean much larger than its sd a float has not enough digits: its rest is taken away after it, when the
  * difference is small and exact (Sterbenz 1974). */
 static void draw_scale(struct drawing *d) {
-  if (d->model->scale->n == 0)
+  if (d->scale.n == 0)
     return;
   d->now.name = NODE("Sub", IN(d->now.name, scale_constant(d, "scale.mean", mean_of)));
-  if (has_rest(d->model->scale))
+  if (has_rest(&d->scale))
     d->now.name = NODE("Sub", IN(d->now.name, scale_constant(d, "scale.mean_rest", mean_rest)));
   d->now.name = NODE("Mul", IN(d->now.name, scale_constant(d, "scale.inverse_sd", gain_of)));
 }
@@ -354,8 +355,9 @@ static void draw_input(struct drawing *d) {
     onnx_input(d->g, "input", "raw values within the contract's range, channels last", 3, size);
     d->now = (struct value){RESHAPE("input", (int64_t)contract_n_inputs(c)), FORM_ROWS};
   } else {
-    onnx_input(d->g, "input", "raw values, in the order of the features", 1,
-               &(const uint32_t){(uint32_t)c->n_features});
+    onnx_input(d->g, "input",
+               "raw values, in the order of the features; of categories 1 for the one and 0 for the others", 1,
+               &(const uint32_t){(uint32_t)contract_n_inputs(c)});
     d->now = (struct value){"input", FORM_ROWS};
   }
   draw_scale(d);
@@ -414,9 +416,14 @@ enum err onnx_write(const char *path, const struct onnx_model *model) {
   struct drawing d = {.model = model,
                       .g = onnx_graph_new(),
                       .at_ends = calloc(schema_arch(model->schema)->n_layers, sizeof *d.at_ends)};
-  enum err e = d.g != NULL && d.at_ends != NULL ? draw(&d) : ERR_NO_MEMORY;
+  enum err e = d.g != NULL && d.at_ends != NULL ? ERR_OK : ERR_NO_MEMORY;
+  if (e == ERR_OK)
+    e = contract_spread_scale(model->contract, model->scale, &d.scale);
+  if (e == ERR_OK)
+    e = draw(&d);
   if (e == ERR_OK)
     e = onnx_graph_write(d.g, path, model->notes, model->n_notes);
+  scale_done(&d.scale);
   onnx_graph_free(d.g);
   free(d.at_ends);
   return e;

@@ -1,6 +1,7 @@
 /* A model as an ONNX graph (operator set 17), for ONNX Runtime and whoever else reads it. One row a kind of layer (onnx.c).
  *
- * In goes what the data's files hold: `input` [batch][features], or [batch][H][W][C] of an image, whose values are those of the
+ * In goes what the data's files hold: `input` [batch][inputs], a feature with categories being as many
+ * inputs, of which one is 1, or [batch][H][W][C] of an image, whose values are those of the
  * contract's range. The graph scales them. Out come
  *
  *   classify      `scores` and `probabilities`, their softmax, [batch][classes]

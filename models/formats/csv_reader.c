@@ -25,7 +25,7 @@ struct csv_run {
   bool *found;    /* [n_named] */
 
   enum err row_e;      /* a field's first fault; told at the row's end, for a decimal comma is a field too many */
-  float *inputs;       /* [n_features] of this row */
+  float *inputs;       /* [n_inputs] of this row */
   float *targets;      /* [n_classes + 1] of this row: numbers, or 1 or 0 for each class */
   size_t group_column; /* of holdout_by, SIZE_MAX: none */
   char *group;         /* [MAX_CSV_FIELD_BYTES] its text in this row */
@@ -119,10 +119,32 @@ static enum err read_value(struct csv_run *r, const char *name, const char *text
                     shown.text);
 }
 
+static enum err read_category(struct csv_run *r, const struct feature *f, const char *text, size_t n) {
+  bool is_missing = csv_is_missing(text, n);
+  size_t category = feature_category(f, text, n, is_missing);
+  if (category == SIZE_MAX && is_missing)
+    return data_fault(csv_at_field(&r->scan), ERR_SYNTAX,
+                      "\"%s\" is missing; fill it in, or list the category \"" CATEGORY_MISSING "\" in the job file",
+                      f->name);
+  if (category == SIZE_MAX)
+    return data_fault(csv_at_field(&r->scan), ERR_RANGE,
+                      "\"%s\" is %s, none of its %zu categories; correct it, or list it or \"" CATEGORY_OTHER
+                      "\" in the job file",
+                      f->name, csv_show(text, n).text, f->n_categories);
+  memset(r->inputs + f->input, 0, f->n_categories * sizeof *r->inputs);
+  r->inputs[f->input + category] = 1;
+  return ERR_OK;
+}
+
 static enum err read_feature(struct csv_run *r, size_t i, const char *text, size_t n) {
+  const struct feature *f = &r->contract->features[i];
   double lo, hi;
+  if (f->n_categories > 0)
+    return read_category(r, f, text, n);
+  if (csv_is_missing(text, n) && contract_fill(r->contract, i, &r->inputs[f->input]))
+    return ERR_OK;
   contract_feature_range(r->contract, i, &lo, &hi);
-  return read_value(r, r->contract->features[i].name, text, n, lo, hi, &r->inputs[i]);
+  return read_value(r, f->name, text, n, lo, hi, &r->inputs[f->input]);
 }
 
 static enum err missing_label(struct csv_run *r, const char *name) {
@@ -256,7 +278,7 @@ static enum err run_init(struct csv_run *r, struct data_place *why) {
   r->columns = malloc(MAX_CSV_COLUMNS * sizeof *r->columns);
   r->n_named = c->n_features + (contract_has_class_columns(c) ? c->n_classes : 0);
   r->found = calloc(r->n_named, sizeof *r->found);
-  r->inputs = calloc(c->n_features, sizeof *r->inputs);
+  r->inputs = calloc(contract_n_inputs(c), sizeof *r->inputs);
   r->group = malloc(MAX_CSV_FIELD_BYTES);
   r->group_column = SIZE_MAX;
   r->targets = calloc(c->n_classes + 1, sizeof *r->targets);

@@ -177,7 +177,7 @@ static enum err open_weights(struct predictor *p, const float *values, size_t n)
 
 enum err predictor_open(const struct schema *schema, const struct contract *contract, const struct scale *scale,
                         const float *values, struct predictor **out_predictor) {
-  if (scale->n > 1 && scale->n != contract_n_inputs(contract))
+  if (scale->n > 1 && scale->n != contract_n_scaled(contract))
     return ERR_RANGE;
   struct predictor *p = calloc(1, sizeof *p);
   if (p == NULL)

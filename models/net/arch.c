@@ -439,7 +439,7 @@ static size_t count_places(const char *text) {
 static struct extent input_of(const struct contract *c) {
   if (contract_is_image(c))
     return (struct extent){c->height, c->width, c->channels};
-  return (struct extent){1, 1, (uint32_t)c->n_features};
+  return (struct extent){1, 1, (uint32_t)contract_n_inputs(c)};
 }
 
 enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,

@@ -81,6 +81,31 @@ class Contract(Folder):
         self.assertIn("task: regress", proposed.out)
         self.assertNotIn("classes:", proposed.out)
 
+    def test_texts_are_categories_and_blanks_are_filled(self):
+        rng = random.Random(5)
+        rows = ["force_N,line,verdict"]
+        for i in range(240):
+            bad = i % 3 == 0
+            line = rng.choice(["left"] * (8 if bad else 1) + ["right"] * (1 if bad else 8) + ["NA"])
+            rows.append(f"{rng.gauss(14, 3):.3f},{line},{'dent' if bad else 'ok'}" if i % 11 else f",{line},ok")
+        self.write("a.csv", "\n".join(rows) + "\n")
+        proposed = self.run_here("data", "contract", "a.csv")
+        self.assertIn("- { name: line, categories: [ left, right, missing ] }\n", proposed.out)
+        self.assertRegex(proposed.out, r"- \{ name: force_N, range: .*, missing: mean \}\n")
+        self.write("a.job.yaml", "job: a\ncount: 8\nmodel: dense classes\n" + proposed.out)
+        self.write("site.yaml", "swarm: test\nname: a\nlisten: []\njobs:\n  - job: a.job.yaml\n    data: { train: a.csv }\n")
+        findings, table = self.check("a.csv", "--job", "a.job.yaml")
+        self.assertEqual(findings, [("warning", "missing-value", 'feature 0 "force_N"')], table)
+        self.write("odd.csv", "\n".join(rows + ["14,middle,ok"]) + "\n")
+        findings, table = self.check("odd.csv", "--job", "a.job.yaml")
+        self.assertIn(("error", "category-unknown", 'feature 1 "line"'), findings)
+        self.assertEqual(self.run_here("run").code, 0)
+        self.assertGreater(self.run_here("eval", "--format", "json").data["accuracy"], 0.75)
+        self.write("site.yaml", (self.folder / "site.yaml").read_text().replace("a.csv", "odd.csv"))
+        refused = self.run_here("run")
+        self.assertEqual(refused.code, 4, refused)
+        self.assertIn('odd.csv:242:2: \\"line\\" is middle, none of its 3 categories', refused.out + refused.err)
+
     def test_the_task_can_be_said(self):
         write_table(self.folder / "a.csv", label=lambda i, x, y: 2 + 8 * (i % 2))
         self.assertIn("classes: [ 2, 10 ]", self.run_here("data", "contract", "a.csv").out)

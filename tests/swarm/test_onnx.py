@@ -229,6 +229,24 @@ class Tasks(Folder):
         for row, scores in zip(said["rows"], outputs["scores"]):
             self.assertEqual(row["classes"], [f"k{i}" for i in range(3) if scores[i] > 0])
 
+    def test_rows_with_categories_and_blanks(self):
+        lines, rng = ("left", "right", "other"), np.random.default_rng(9)
+        rows = [(f"{v[0]:.9g}" if i % 7 else "", "middle" if i % 5 == 4 else lines[rng.integers(2)], f"{v[3]:.9g}")
+                for i, v in enumerate(self.x)]
+        data, new = self.folder / "data.csv", self.folder / "few.csv"
+        data.write_text("a,line,b,y\n" + "".join(f"{a},{line},{b},k{i % 3}\n" for i, (a, line, b) in enumerate(rows)))
+        new.write_text("b,line,a\n" + "".join(f"{b},{line},{a}\n" for a, line, b in rows[:9]))
+        columns = "features: [ a, { name: line, categories: [ left, right, other ] }, b ]\nmissing: mean\n" \
+            "scale: { mean: [ 20.5, 100000.3 ], sd: [ 3, 5 ] }"
+        site = self.site("site", JOB.format(task="classify", classes=f"label: y\n{CLASSES}", inputs=columns,
+                                            model="dense 8, relu, dense classes"), f"train: {data}")
+        starling("export", "--out", "m.onnx", "--format", "json", cwd=site).data
+        self.assertIn("a feature with categories is as many inputs", (site / "m.onnx.md").read_text())
+        raw = [[float(a or 20.5), *(float(line == name or (name == "other" and line == "middle")) for name in lines), float(b)]
+               for a, line, b in rows[:9]]
+        outputs, = evaluate([{"model": str(site / "m.onnx"), "dims": [9, 5], "data": sum(raw, [])}])
+        self.assert_near([r["outputs"] for r in self.predict(site, new)["rows"]], outputs["scores"], "scores")
+
     def test_scores_of_anomalies(self):
         said, outputs, _ = self.both("reconstruct", "", None, "dense 2, dense inputs")
         self.assert_near([[r["score"]] for r in said["rows"]], outputs["score"], "score")

@@ -21,7 +21,8 @@ def write_images(folder):
 
 
 JOB = {"job": "noise", "label": "", "classes": [str(i) for i in range(10)], "features": [], "input": "28x28x1",
-       "range": "0..255", "model": "dense 8, relu, dropout 0.1, dense classes", "count": 2}
+       "range": "0..255", "scale": {"mean": [127.5], "sd": [73.6]}, "train": {"learning_rate": 0.01},
+       "model": "dense 8, tanh, dropout 0.1, dense classes", "count": 2}
 SITE = {"data": {"train": "../images", "train_labels": "../labels", "global_test": "../images",
                  "global_test_labels": "../labels"}, "min_peers": 0}
 

@@ -182,6 +182,24 @@ START_TEST(regression_needs_no_classes) {
 }
 END_TEST
 
+START_TEST(columns_have_types) {
+  struct site_folder f = site_folder_new(
+      GOOD_SITE, "job: a\ntask: regress\nlabel: y\nmissing: number -1\nmodel: dense targets\nfeatures:\n  - x\n"
+                 "  - { name: t, missing: mean }\n  - { name: line, categories: [ a, \"b c\", other ] }\n"
+                 "scale: { mean: [ 1, 2 ], sd: [ 1, 1 ] }\n");
+  struct config *c = load(&f, NULL);
+  const struct contract *k = c->jobs[0].job.contract;
+  ck_assert(k->n_features == 3 && contract_n_inputs(k) == 5 && k->features[2].n_categories == 3);
+  ck_assert_str_eq(k->features[2].categories[1].text, "b c");
+  ck_assert(k->missing.rule == MISSING_NUMBER && k->missing.number == -1);
+  ck_assert(k->features[0].missing.rule == MISSING_INHERITED && k->features[1].missing.rule == MISSING_MEAN);
+  ck_assert_str_eq(value_of(c, "features")->text, "[x, t missing: mean, line [a, \"b c\", other]]");
+  ck_assert_str_eq(value_of(c, "missing")->text, "number -1");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(training_is_set_by_the_job_file) {
   struct site_folder f = site_folder_new(
       GOOD_SITE,
@@ -526,7 +544,7 @@ START_TEST(its_words_are_those_of_models) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("agent/config", the_least_config_has_every_default, every_key_reaches_its_field,
+  return SUITE_RUN("agent/config", columns_have_types, the_least_config_has_every_default, every_key_reaches_its_field,
                    regression_needs_no_classes, training_is_set_by_the_job_file,
                    other_tasks_have_their_own_losses_and_headlines, codecs_have_words_and_a_fraction,
                    steps_can_be_those_of_the_swarm, an_interval_above_the_longest_wait_is_warned_about,

@@ -180,6 +180,29 @@ static const struct {
      ERR_SYNTAX, "a.job.yaml:4:15: ", "not a class name"},
     {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { nme: x } ]\nmodel: dense classes\n",
      ERR_SYNTAX, "a.job.yaml:5:15: ", "write { name: temp_C, unit: C, range: -40..85 }"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { name: x, categories: [] } ]\nmodel: dense "
+     "classes\n",
+     ERR_RANGE, "a.job.yaml:5:36: ", "two categories or more"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { name: x, categories: [ p ] } ]\nmodel: dense "
+     "classes\n",
+     ERR_RANGE, "a.job.yaml:5:", "two categories or more"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { name: x, categories: p } ]\nmodel: dense "
+     "classes\n",
+     ERR_SYNTAX, "a.job.yaml:5:24: ", "a list of `categories`"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ { name: x, missing: median } ]\nmodel: dense "
+     "classes\n",
+     ERR_SYNTAX, "a.job.yaml:5:33: ", "write refused, mean or number 0"},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmissing: number big\nmodel: dense "
+     "classes\n",
+     ERR_SYNTAX, "a.job.yaml:6:10: ", "missing: "},
+    {NULL,
+     "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmissing: mean\nmodel: dense classes\n",
+     ERR_RANGE, "a.job.yaml:", "takes the mean of `scale"},
     {NULL, "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dnese 4, dense classes\n",
      ERR_SYNTAX, "a.job.yaml:6:8: ", "dense"},
     {NULL,

@@ -169,11 +169,11 @@ static inline void kit_in_little_memory(size_t n_bytes, void (*body)(void)) {
 static inline size_t kit_cut_scratch(void) {
   size_t n = 0;
   for (int fd = 0; fd < 256; fd++) {
-    char link[32], path[256];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    if (strstr(path, "/.samples-") != NULL && ftruncate(fd, 0) == 0)
+    char entry[32], target[256];
+    snprintf(entry, sizeof entry, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(entry, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    if (strstr(target, "/.samples-") != NULL && ftruncate(fd, 0) == 0)
       n++;
   }
   return n;

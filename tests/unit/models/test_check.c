@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "models/data/proposal.h"
 #include "tests/unit/models/data_kit.h"
 #include "tests/unit/suite.h"
 
@@ -301,9 +302,57 @@ START_TEST(samples_that_were_read_are_judged_too) {
 }
 END_TEST
 
+/* n rows of which every tenth lacks its temperature, and every ninth its line. */
+static struct kit_file typed_rows(int n, const char *rest) {
+  struct kit_file f = kit_text("force_N,temp_C,line,verdict\n");
+  for (int i = 0; i < n; i++) {
+    char temp[16];
+    snprintf(temp, sizeof temp, "%.4f", 21.5 + 4 * ripple(i));
+    dprintf(f.fd, "%.4f,%s,%s,%s\n", 14.2 + 3.1 * ripple(i + 3), i % 10 == 9 ? "" : temp,
+            i % 9 == 8   ? "NA"
+            : i % 2 == 0 ? "left"
+                         : "right",
+            classes[i % 3]);
+  }
+  dprintf(f.fd, "%s", rest);
+  return f;
+}
+
+START_TEST(categories_and_blanks_are_proposed_and_checked) {
+  struct kit_file f = typed_rows(300, ""), odd = typed_rows(300, "14,21,middle,ok\n");
+  const struct profile_options nothing = {0};
+  struct profile *p = NULL;
+  struct data_place why = {0};
+  struct contract *c = NULL;
+  char reason[MAX_REASON_BYTES];
+  ck_assert_int_eq(profile_read(&(struct data_file){f.path, NULL}, &nothing, &p, &why), ERR_OK);
+  ck_assert_msg(contract_propose(p, NULL, &c, reason) == ERR_OK, "%s", reason);
+  profile_free(p);
+  ck_assert(c->n_features == 3 && c->scale.n == 2 && c->features[2].n_categories == 3);
+  ck_assert_str_eq(c->features[2].categories[0].text, "left");
+  ck_assert_str_eq(c->features[2].categories[2].text, CATEGORY_MISSING);
+  ck_assert(c->features[1].missing.rule == MISSING_MEAN && c->features[0].missing.rule == MISSING_INHERITED);
+  struct findings found = checked(&(struct data_file){f.path, NULL}, c);
+  expect(&found, FINDING_MISSING_VALUE, "feature 1 \"temp_C\"", false, "30 of 300 values are missing; 21.");
+  ck_assert_uint_eq(found.n, 1);
+  findings_done(&found);
+  found = checked_text(&odd, c);
+  const struct finding *unknown =
+      expect(&found, FINDING_CATEGORY_UNKNOWN, "feature 2 \"line\"", true, "the first is \"middle\"");
+  ck_assert_uint_eq(unknown->line, 302);
+  findings_done(&found);
+  c->features[2].n_categories = 2; /* without `missing` */
+  found = checked_text(&f, c);
+  expect(&found, FINDING_MISSING_VALUE, "feature 2 \"line\"", true, "list the category \"missing\"");
+  findings_done(&found);
+  contract_free(c);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("models/check", good_data_have_no_finding, wrong_units_are_named, kelvin_is_told_as_people_do,
-                   a_few_outliers_are_no_unit, a_far_mean_without_a_known_unit_is_another_scaling,
-                   every_finding_is_told, test_samples_that_were_trained_on_are_counted,
-                   images_are_judged_as_one_quantity, samples_that_were_read_are_judged_too);
+  return SUITE_RUN("models/check", categories_and_blanks_are_proposed_and_checked, good_data_have_no_finding,
+                   wrong_units_are_named, kelvin_is_told_as_people_do, a_few_outliers_are_no_unit,
+                   a_far_mean_without_a_known_unit_is_another_scaling, every_finding_is_told,
+                   test_samples_that_were_trained_on_are_counted, images_are_judged_as_one_quantity,
+                   samples_that_were_read_are_judged_too);
 }

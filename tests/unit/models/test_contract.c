@@ -71,6 +71,62 @@ START_TEST(text_of_an_image_has_its_range) {
 }
 END_TEST
 
+START_TEST(categories_and_missing_values_have_lines_where_they_are_used) {
+  struct contract *c = inspection();
+  char text[MAX_SCHEMA_TEXT_BYTES];
+  size_t n;
+  ck_assert_int_eq(contract_add_feature(c, "line", NULL), ERR_OK);
+  ck_assert_int_eq(contract_add_category(c, "a"), ERR_OK);
+  ck_assert_int_eq(contract_add_category(c, "b\"c"), ERR_OK);
+  c->missing.rule = MISSING_MEAN;
+  c->features[0].missing = (struct missing){MISSING_NUMBER, -1.5};
+  c->features[1].missing.rule = MISSING_REFUSED;
+  kit_check(c);
+  ck_assert(contract_n_inputs(c) == 4 && contract_n_scaled(c) == 2 && contract_n_measured(c) == 2);
+  ck_assert_int_eq(contract_text(c, text, sizeof text, &n), ERR_OK);
+  ck_assert_ptr_nonnull(strstr(text, "\nfeature 0: \"force_N\"\nunit 0: \"N\"\nmissing 0: number -1.5\n"
+                                     "feature 1: \"temp_C\"\nmissing 1: refused\n"
+                                     "feature 2: \"line\"\ncategory 2 0: \"a\"\ncategory 2 1: \"b\\\"c\"\nrange lo"));
+  ck_assert_ptr_nonnull(strstr(text, "\nmissing: mean\n"));
+  contract_free(c);
+}
+END_TEST
+
+static void says_no(struct contract *c, const char *says) {
+  char reason[MAX_REASON_BYTES];
+  ck_assert_int_ne(contract_check(c, reason), ERR_OK);
+  ck_assert_msg(strstr(reason, says) != NULL, "%s", reason);
+}
+
+START_TEST(categories_and_missing_values_are_checked) {
+  struct contract *c = inspection();
+  ck_assert_int_eq(contract_add_feature(c, "line", NULL), ERR_OK);
+  ck_assert_int_eq(contract_add_category(c, "a"), ERR_OK);
+  says_no(c, "has one category");
+  ck_assert_int_eq(contract_add_category(c, "a"), ERR_OK);
+  says_no(c, "category of line \"a\" stands twice");
+  c->features[2].categories[1].text[0] = 'b';
+  kit_check(c);
+  c->features[2].missing.rule = MISSING_MEAN;
+  says_no(c, "list one called \"missing\"");
+  c->features[2].missing.rule = MISSING_INHERITED;
+  c->features[2].range_hi = 1;
+  says_no(c, "neither `range` nor `unit`");
+  c->features[2].range_hi = INFINITY;
+  c->features[0].missing = (struct missing){MISSING_NUMBER, 1e300};
+  says_no(c, "must be finite");
+  c->features[0].missing.rule = MISSING_MEAN;
+  kit_check(c);
+  scale_done(&c->scale);
+  ck_assert_int_eq(scale_init(&c->scale, SCALE_FIXED, 4), ERR_OK);
+  says_no(c, "scaling has 4 pairs for 2 inputs");
+  scale_done(&c->scale);
+  c->scale = (struct scale){.rule = SCALE_LOCAL};
+  says_no(c, "takes the mean of `scale: { mean, sd }`");
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(names_cannot_forge_lines) {
   struct contract *c = kit_table();
   char text[MAX_SCHEMA_TEXT_BYTES], reason[MAX_REASON_BYTES];
@@ -492,10 +548,11 @@ START_TEST(names_have_a_length) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("models/contract", text_is_one_fact_a_line, text_of_an_image_has_its_range, names_cannot_forge_lines,
-                   text_and_hash_keep_their_limits, hash_follows_every_fact, check_says_what_is_wrong,
-                   check_says_what_is_wrong_with_other_tasks, sets_have_a_column_each_or_one_for_all,
-                   what_is_reconstructed_may_have_no_classes, the_most_that_is_kept_apart_is_allowed,
-                   regression_splits_only_evenly, names_have_a_length, the_headline_is_a_fact,
-                   the_codec_is_a_fact_where_it_matters);
+  return SUITE_RUN("models/contract", categories_and_missing_values_have_lines_where_they_are_used,
+                   categories_and_missing_values_are_checked, text_is_one_fact_a_line, text_of_an_image_has_its_range,
+                   names_cannot_forge_lines, text_and_hash_keep_their_limits, hash_follows_every_fact,
+                   check_says_what_is_wrong, check_says_what_is_wrong_with_other_tasks,
+                   sets_have_a_column_each_or_one_for_all, what_is_reconstructed_may_have_no_classes,
+                   the_most_that_is_kept_apart_is_allowed, regression_splits_only_evenly, names_have_a_length,
+                   the_headline_is_a_fact, the_codec_is_a_fact_where_it_matters);
 }

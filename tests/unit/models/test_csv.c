@@ -9,7 +9,7 @@ enum { MAX_KEPT = 8 };
 
 struct kept {
   size_t n, n_inputs;
-  float inputs[MAX_KEPT][2];
+  float inputs[MAX_KEPT][8];
   uint16_t labels[MAX_KEPT];
   float targets[MAX_KEPT];
 };
@@ -213,6 +213,73 @@ START_TEST(what_is_reconstructed_need_not_be_labelled) {
   ck_assert(k.n == 1 && k.labels[0] == NO_LABEL && k.inputs[0][0] == 2);
   ck_assert_int_eq(read_text(wrong, strlen(wrong), c, &k, &ignored, &why), ERR_RANGE);
   contract_free(c);
+}
+END_TEST
+
+/* line: a, b, missing, other; force_N a number with a policy; temp_C as the contract says. */
+static struct contract *typed_table(void) {
+  static const char *const lines[] = {"a", "b", CATEGORY_MISSING, CATEGORY_OTHER};
+  struct contract *c = contract_new();
+  ck_assert_ptr_nonnull(c);
+  snprintf(c->label, sizeof c->label, "y");
+  c->task = TASK_REGRESS;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  ck_assert_int_eq(contract_add_feature(c, "force_N", NULL), ERR_OK);
+  ck_assert_int_eq(contract_add_feature(c, "line", NULL), ERR_OK);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    ck_assert_int_eq(contract_add_category(c, lines[i]), ERR_OK);
+  ck_assert_int_eq(contract_add_feature(c, "temp_C", NULL), ERR_OK);
+  ck_assert_int_eq(scale_init(&c->scale, SCALE_FIXED, 2), ERR_OK);
+  c->scale.mean[0] = 14;
+  c->scale.mean[1] = 21.5;
+  c->missing.rule = MISSING_MEAN;
+  c->features[0].missing = (struct missing){MISSING_NUMBER, -1};
+  return c;
+}
+
+START_TEST(categories_are_inputs_and_blanks_are_filled) {
+  static const char text[] = "temp_C,line,force_N,y\n1,a,2,0\n,b,,0\nNA,,3,0\n4,\"z\",5,0\n";
+  static const float expected[4][6] = {
+      {2, 1, 0, 0, 0, 1}, {-1, 0, 1, 0, 0, 21.5f}, {3, 0, 0, 1, 0, 21.5f}, {5, 0, 0, 0, 1, 4}};
+  struct contract *c = typed_table();
+  struct kept k;
+  struct data_place why = {0};
+  size_t ignored = 0;
+  kit_check(c);
+  ck_assert_uint_eq(contract_n_inputs(c), 6);
+  ck_assert_msg(read_text(text, strlen(text), c, &k, &ignored, &why) == ERR_OK, "%s", why.sentence);
+  for (size_t i = 0; i < 4; i++)
+    ck_assert_mem_eq(k.inputs[i], expected[i], sizeof expected[i]);
+  contract_free(c);
+}
+END_TEST
+
+START_TEST(unknown_categories_and_blanks_are_refused) {
+  static const struct {
+    const char *text, *says;
+    enum err e;
+    uint64_t column;
+  } table[] = {
+      {"force_N,line,temp_C,y\n1,c,2,0\n",
+       "\"line\" is c, none of its 2 categories; correct it, or list it or \"other\"", ERR_RANGE, 2},
+      {"force_N,line,temp_C,y\n1,,2,0\n", "\"line\" is missing; fill it in, or list the category \"missing\"",
+       ERR_SYNTAX, 2},
+      {"force_N,line,temp_C,y\n1,a,,0\n", "\"temp_C\" is missing; fill it in or leave the row out", ERR_SYNTAX, 3},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    struct contract *c = typed_table();
+    struct kept k;
+    struct data_place why = {0};
+    size_t ignored = 0;
+    c->features[1].n_categories = 2;
+    c->features[2].input = 3;
+    c->features[2].missing.rule = MISSING_REFUSED; /* comes before the contract's */
+    kit_check(c);
+    ck_assert_int_eq(read_text(table[i].text, strlen(table[i].text), c, &k, &ignored, &why), table[i].e);
+    ck_assert_msg(strstr(why.sentence, table[i].says) != NULL, "%s", why.sentence);
+    ck_assert(why.line == 2 && why.column == table[i].column);
+    contract_free(c);
+  }
 }
 END_TEST
 
@@ -452,7 +519,8 @@ START_TEST(the_group_is_the_text_of_its_column) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("models/csv", one_table_in_many_writings, the_label_may_be_a_column_number, regression_reads_targets,
+  return SUITE_RUN("models/csv", categories_are_inputs_and_blanks_are_filled, unknown_categories_and_blanks_are_refused,
+                   one_table_in_many_writings, the_label_may_be_a_column_number, regression_reads_targets,
                    sets_of_classes_are_read_in_both_writings, faults_of_sets_have_line_and_column,
                    what_is_reconstructed_need_not_be_labelled, faults_have_line_column_and_remedy,
                    values_outside_the_range_are_refused, nul_bytes_are_refused, fields_and_columns_have_a_limit,

@@ -546,6 +546,36 @@ START_TEST(fashion_mnist_by_dirichlet) {
 }
 END_TEST
 
+START_TEST(categories_are_not_scaled) {
+  struct contract *c = kit_table();
+  struct kit_file f = kit_text("force_N,temp_C,line,verdict\n1,10,a,ok\n3,30,b,dent\n5,50,b,ok\n");
+  ck_assert_int_eq(contract_add_feature(c, "line", NULL), ERR_OK);
+  ck_assert_int_eq(contract_add_category(c, "a"), ERR_OK);
+  ck_assert_int_eq(contract_add_category(c, "b"), ERR_OK);
+  c->scale.rule = SCALE_LOCAL;
+  struct splits o = open_ok(&(struct data_source){.train = {f.path, NULL}}, c);
+  float x[3][4];
+  ck_assert(o.train->n_inputs == 4 && o.train->scale.n == 2);
+  ck_assert(o.train->scale.mean[0] == 3 && o.train->scale.mean[1] == 30);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){0, 1, 2}, 3, x[0]), ERR_OK);
+  ck_assert(x[1][0] == 0 && x[1][1] == 0 && x[0][0] < 0 && x[2][1] > 0);
+  ck_assert(x[0][2] == 1 && x[0][3] == 0 && x[1][2] == 0 && x[1][3] == 1 && x[2][3] == 1);
+  struct scale one = {0}, three = {0};
+  ck_assert_int_eq(scale_init(&one, SCALE_FIXED, 1), ERR_OK);
+  ck_assert_int_eq(scale_init(&three, SCALE_FIXED, 3), ERR_OK);
+  one.mean[0] = 1;
+  ck_assert_int_eq(dataset_rescale(o.train, c, &one), ERR_OK);
+  ck_assert_int_eq(dataset_gather(o.train, (const uint32_t[]){0}, 1, x[0]), ERR_OK);
+  ck_assert(x[0][0] == 0 && x[0][1] == 9 && x[0][2] == 1 && x[0][3] == 0);
+  ck_assert_int_eq(dataset_rescale(o.train, c, &three), ERR_RANGE);
+  scale_done(&one);
+  scale_done(&three);
+  splits_close(&o);
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
 /* ---- more than memory may take ---- */
 
 enum { SIDE = 28, N_WIDE = 3000 };
@@ -578,6 +608,11 @@ static void assert_same_set(const struct dataset *a, const struct dataset *b) {
   ck_assert_mem_eq(a->shift, b->shift, a->n_inputs * sizeof *a->shift);
   float *x = malloc(AT_ONCE * a->n_inputs * sizeof *x), *y = malloc(AT_ONCE * a->n_inputs * sizeof *y);
   ck_assert(x != NULL && y != NULL);
+  for (uint32_t i = 0; i < a->n; i++) {
+    ck_assert_int_eq(dataset_gather(a, &i, 1, x), ERR_OK);
+    ck_assert_int_eq(dataset_gather(b, &i, 1, y), ERR_OK);
+    ck_assert_mem_eq(x, y, a->n_inputs * sizeof *x);
+  }
   for (int pass = 0; pass < 20; pass++) {
     for (size_t i = 0; i < AT_ONCE; i++) /* single ones, and runs longer than the buffer */
       index[i] = pass % 2 == 0 || i == 0 ? (uint32_t)rng_below(&rng, a->n) : (uint32_t)((index[i - 1] + 1) % a->n);
@@ -700,7 +735,7 @@ int main(void) {
       parts_cover_the_set_once, parts_must_be_asked_for_rightly, the_holdout_stays_while_data_grows,
       copies_of_a_sample_are_on_one_side, the_hook_ends_the_reading, regression_keeps_targets,
       sets_are_targets_of_each_class, anomalies_are_not_trained_on, images_can_be_reconstructed_without_classes,
-      streamed_samples_have_the_same_bits, streamed_tables_have_the_same_bits, disks_bound_what_is_streamed,
-      files_may_change_once_they_are_read_scratch_may_not, streaming_keeps_to_its_memory,
+      categories_are_not_scaled, streamed_samples_have_the_same_bits, streamed_tables_have_the_same_bits,
+      disks_bound_what_is_streamed, files_may_change_once_they_are_read_scratch_may_not, streaming_keeps_to_its_memory,
       a_fifth_of_fashion_mnist_costs_a_fifth, fashion_mnist_by_dirichlet);
 }

@@ -239,11 +239,12 @@ END_TEST
 /* Two rounds of images that stand in memory or on disk, where the files are emptied after the first round. */
 static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
   enum { N = 1500, SIDE = 28 };
-  uint8_t *bytes = malloc(16 + N * SIDE * SIDE);
+  const size_t n_pixels = (size_t)N * SIDE * SIDE;
+  uint8_t *bytes = malloc(16 + n_pixels);
   ck_assert_ptr_nonnull(bytes);
   struct rng rng;
   rng_init(&rng, 4);
-  size_t head = kit_idx_head(bytes, 8, 3, (uint32_t[]){N, SIDE, SIDE}), n_images = head + N * SIDE * SIDE;
+  size_t head = kit_idx_head(bytes, 8, 3, (uint32_t[]){N, SIDE, SIDE}), n_images = head + n_pixels;
   for (size_t i = head; i < n_images; i++)
     bytes[i] = (uint8_t)rng_below(&rng, 256);
   struct kit_file images = kit_file(bytes, n_images);
@@ -254,8 +255,10 @@ static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
   free(bytes);
   struct contract *contract = kit_image(SIDE, SIDE, 10);
   contract->holdout = 0.2;
-  struct bench b = {.schema = toy_schema("dense 8, relu, dropout 0.1, dense classes", contract)};
+  contract->scale.rule = SCALE_LOCAL; /* no unit saturates: every sample leaves its mark */
+  struct bench b = {.schema = toy_schema("dense 8, tanh, dropout 0.1, dense classes", contract)};
   struct learner_config config = config_of(&b, CODEC_F32);
+  config.train.learning_rate = 0.01;
   struct data_memory memory = {.max_bytes = max_bytes, .folder = "/tmp", .disk_max_bytes = UINT64_MAX};
   const struct data_source source = {.train = {images.path, labels.path}, .memory = &memory};
   struct splits data = {0};
