@@ -344,8 +344,8 @@ static enum err read_split_rule(struct option_reader *r, const struct option *o,
   static const char *const examples[] = {[SPLIT_DIRICHLET] = "0.3", [SPLIT_SHARDS] = "2"};
   struct split *split = &((struct contract *)base)->split;
   char why[MAX_REASON_BYTES];
-  const char *amount;
-  size_t index;
+  const char *amount = "";
+  size_t index = 0;
   uint64_t shards = 0;
   enum err e = read_word_and_amount(r, o, value, examples, &index, &amount);
   if (e)
@@ -376,8 +376,8 @@ static void write_split_rule(const struct option *o, const void *base, FILE *out
 static enum err read_codec(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
   static const char *const examples[N_CODECS] = {[CODEC_TOPK] = "0.01"};
   char why[MAX_REASON_BYTES];
-  const char *amount;
-  size_t index;
+  const char *amount = "";
+  size_t index = 0;
   double fraction = 0;
   enum err e = read_word_and_amount(r, o, value, examples, &index, &amount);
   if (e)

@@ -239,8 +239,8 @@ static const struct exporter *exporter_of_file(const char *path) {
   return NULL;
 }
 
-/* By its word, else by the ending of --out, else the first; a file is never called what it is not. */
-static int choose_exporter(struct call *call, const struct exporter **out_how) {
+/* By its word, else by the ending of --out, else it stays as it is; a file is never called what it is not. */
+static int choose_exporter(struct call *call, struct export *x) {
   const char *word = call->flags[FLAG_FORMAT], *out = call->flags[FLAG_OUT];
   const struct exporter *of_word = word ? exporter_of_word(word) : NULL, *of_file = out ? exporter_of_file(out) : NULL;
   if (word && !of_word)
@@ -249,7 +249,8 @@ static int choose_exporter(struct call *call, const struct exporter **out_how) {
   if (of_word && of_file && of_word != of_file)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--out: %s is what a file of %s is called; end it in %s", out,
                         of_file->word, of_word->ending);
-  *out_how = of_word ? of_word : of_file ? of_file : &exporters[0];
+  if (of_word || of_file)
+    x->how = of_word ? of_word : of_file;
   return EXIT_DONE;
 }
 
@@ -379,11 +380,11 @@ static int run(struct call *call, struct export *x, enum err e) {
 int verb_export(struct call *call) {
   char why[MAX_REASON_BYTES];
   struct model_choice choice = {.pick = MODEL_SERVING};
-  struct export x = {0};
+  struct export x = {.how = &exporters[0]};
   const struct site_job_config *job;
   struct config *c;
   size_t layout = LAYOUT_TORCH;
-  if (choose_exporter(call, &x.how))
+  if (choose_exporter(call, &x))
     return EXIT_USAGE;
   if (x.how->is_whole && call->flags[FLAG_LAYOUT])
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s has only one; leave it out", x.how->word);

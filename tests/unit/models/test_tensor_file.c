@@ -83,7 +83,7 @@ END_TEST
 static void fill(char *text, size_t n, const char *begin, const char *piece) {
   size_t n_begin = strlen(begin), n_piece = strlen(piece);
   for (size_t i = 0; i < n; i++)
-    text[i] = i < n_begin ? begin[i] : piece[(i - n_begin) % n_piece];
+    text[i] = *(i < n_begin ? &begin[i] : &piece[(i - n_begin) % n_piece]);
 }
 
 /* Many small values cost JSON far more than their text. */
@@ -143,7 +143,8 @@ static void write_and_read(const char *name, enum tensor_format format) {
   ck_assert_uint_eq(tensor_file_n(f), 2);
   ck_assert_str_eq(tensor_file_tensor(f, 1)->name, "layer.bias");
   ck_assert_int_eq(tensor_file_read(f, 1, out, &why), ERR_OK);
-  ck_assert_mem_eq(out, bias, sizeof bias);
+  for (size_t i = 0; i < 2; i++)
+    ck_assert(out[i] == bias[i] && !signbit(out[i]) == !signbit(bias[i]));
   ck_assert_int_eq(tensor_file_read(f, 0, out, &why), ERR_OK);
   ck_assert_mem_eq(out, weight, sizeof weight);
   if (format == TENSORS_SAFETENSORS)
