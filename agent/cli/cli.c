@@ -120,6 +120,17 @@ static int take_verb_flag(struct call *call, int argc, const char *const *argv, 
 }
 
 /* What follows the verb. Returns EXIT_DONE when it fits. */
+/* What is shown in JSON, as names of files are, has to be text there: it is refused before anything is done with it. */
+static int refuse_bytes(struct call *call, int argc, const char *const *argv) {
+  for (int i = 0; i < argc; i++) {
+    json_t *text = json_string(argv[i]);
+    if (!text)
+      return answer_error(call, EXIT_USAGE, "usage", NULL, "an argument is no UTF-8: %s; rename the file", argv[i]);
+    json_decref(text);
+  }
+  return EXIT_DONE;
+}
+
 static int parse_rest(struct call *call, int argc, const char *const *argv) {
   const struct verb *v = call->verb;
   bool flags_ended = false;
@@ -150,7 +161,7 @@ static int parse_rest(struct call *call, int argc, const char *const *argv) {
   if (!code && call->n_arguments < v->min_arguments)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "an argument is missing; write starling %s %s", v->words,
                         v->arguments);
-  return code;
+  return code ? code : refuse_bytes(call, argc, argv);
 }
 
 static bool asks_for_help(int argc, const char *const *argv) {

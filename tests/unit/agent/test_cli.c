@@ -34,6 +34,7 @@ static const struct {
     {{"status", "-C"}, "-C needs a value: FILE"},
     {{"-C", "/nonexistent.yaml", "status"}, "/nonexistent.yaml: it does not exist"},
     {{"help", "frob"}, "no such verb: frob"},
+    {{"models", "import", "caf\xe9.npz"}, "an argument is no UTF-8: caf\\xe9.npz; rename the file"},
 };
 
 START_TEST(misuse_is_one_line_and_exit_4) {
