@@ -32,6 +32,14 @@ bool floats_finite(const float *x, size_t n) {
   return !found;
 }
 
+void floats_scale(float *x, size_t n, float factor) {
+  if (factor == 0)
+    memset(x, 0, n * sizeof *x);
+  else
+    for (size_t i = 0; i < n; i++)
+      x[i] *= factor;
+}
+
 double floats_square_sum(const float *x, size_t n) {
   enum { LANES = 8 };
   double lanes[LANES] = {0}, sum = 0;

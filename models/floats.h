@@ -11,6 +11,9 @@ float *floats_new(size_t n);
 /* No NaN and no infinity. */
 bool floats_finite(const float *x, size_t n);
 
+/* x ← factor·x; with factor 0 all is 0, whatever it was, NaN too. */
+void floats_scale(float *x, size_t n, float factor);
+
 /* Σ x² in double, as floats_distance adds. */
 double floats_square_sum(const float *x, size_t n);
 

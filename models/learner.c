@@ -37,6 +37,7 @@ struct learner {
   uint32_t steps;          /* a round; 0: by epochs */
   double own_step;         /* ‖x after − x before‖ of the last learner_train */
   uint64_t rounding_seed;  /* of the payload of that round */
+  uint32_t *codec_scratch; /* NULL: the codec wants none */
   struct mean_term *terms; /* [n_copies] room for a merge */
 
   const struct dataset *train;
@@ -73,6 +74,12 @@ static enum err allocate_copies(struct learner *l) {
     if (!(l->copies[i] = floats_new(l->n)))
       return ERR_NO_MEMORY;
   return ERR_OK;
+}
+
+static enum err allocate_scratch(struct learner *l) {
+  size_t n = codec_scratch(l->config.codec);
+  l->codec_scratch = n > 0 ? calloc(n, sizeof *l->codec_scratch) : NULL;
+  return n > 0 && !l->codec_scratch ? ERR_NO_MEMORY : ERR_OK;
 }
 
 static size_t n_states(const struct learner *l) {
@@ -190,6 +197,8 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
     e = allocate_for_net(l);
   if (!e)
     e = allocate_copies(l);
+  if (!e)
+    e = allocate_scratch(l);
   if (e) {
     learner_free(l);
     return e;
@@ -211,6 +220,7 @@ void learner_free(struct learner *l) {
   free(l->weights);
   free(l->copies);
   free(l->terms);
+  free(l->codec_scratch);
   free(l->order);
   free(l);
 }
@@ -501,7 +511,8 @@ static enum err encode_full(struct learner *l, uint8_t *out_payload, size_t *out
 }
 
 static enum err encode_difference(struct learner *l, uint8_t *out_payload, size_t *out_n_bytes) {
-  enum err e = codec_encode(l->config.codec, l->x, l->copy, l->n, l->rounding_seed, out_payload, out_n_bytes);
+  enum err e =
+      codec_encode(l->config.codec, l->x, l->copy, l->n, l->rounding_seed, l->codec_scratch, out_payload, out_n_bytes);
   if (e)
     return e;
   memcpy(l->spare, l->copy, l->n * sizeof *l->copy);
@@ -797,13 +808,13 @@ struct tail {
   const uint8_t *others; /* the states behind the first */
 };
 
-/* What the head of a tail says; ERR_CORRUPT: no optimiser with one. */
+/* What the head of a tail says; ERR_CORRUPT: no optimiser with one, or more steps than anyone takes. */
 static enum err tail_head(const uint8_t bytes[TAIL_BYTES], struct tail *out_tail) {
   struct cursor c;
   cursor_init(&c, bytes, TAIL_BYTES);
   uint32_t kind = cursor_u32(&c), zero = cursor_u32(&c);
   uint64_t n_taken = cursor_u64(&c);
-  if (kind >= N_OPTIMISERS || optimiser_states((enum optimiser)kind) < 2 || zero)
+  if (kind >= N_OPTIMISERS || optimiser_states((enum optimiser)kind) < 2 || zero || n_taken > INT64_MAX)
     return ERR_CORRUPT;
   *out_tail = (struct tail){.kind = (enum optimiser)kind, .n_taken = n_taken, .others = bytes + TAIL_BYTES};
   return ERR_OK;

@@ -148,7 +148,10 @@ bool kernels_look(struct kernels *k, const struct work_hook *hook) {
   k->host = now;
   if (plan(k) != ERR_OK)
     return false;
-  k->before = k->team;
+  if (k->before == NULL)
+    k->before = k->team;
+  else
+    team_stop(k->team); /* no learner has taken it */
   choose(k, hook);
   return true;
 }

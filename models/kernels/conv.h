@@ -46,7 +46,7 @@ struct conv_gradient {
   const float *dy; /* ∂L/∂y, after the relu and the pool where there are such */
   float *dx;       /* ∂L/∂x, to be written; NULL: not wanted */
   float momentum;
-  float *g; /* as w is laid out: g ← momentum·g + ∂L/∂w; the gradient of padding is zero */
+  float *g; /* as w is laid out: g ← momentum·g + ∂L/∂w, with 0 from any contents; the gradient of padding is zero */
 };
 
 struct conv_kernel {

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/conv.h"
 #include "models/kernels/pool.h"
 
@@ -43,14 +44,6 @@ static size_t chunk_of(size_t n, size_t size) {
   while (chunk > 2 && (chunk / 2 >= n || chunk * size > MAX_CHUNK_FLOATS))
     chunk /= 2;
   return chunk;
-}
-
-static void scale(float *g, size_t n, float factor) {
-  if (factor == 0)
-    memset(g, 0, n * sizeof *g);
-  else
-    for (size_t i = 0; i < n; i++)
-      g[i] *= factor;
 }
 
 /* ---- windows along one side */

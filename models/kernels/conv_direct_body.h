@@ -562,7 +562,7 @@ static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch
   float *mirrored = b->scratch, *x_copy = mirrored + KERNEL(mirrored)(s),
         *pooled_rows = x_copy + whole_lines(weave_size(&woven_x) * GROUP),
         *dz_copy = pooled_rows + KERNEL(pooled_rows)(s);
-  scale(d->g, KERNEL(weights)(s), d->momentum);
+  floats_scale(d->g, KERNEL(weights)(s), d->momentum);
   if (d->dx)
     KERNEL(mirror_all)(s, b->w, mirrored);
   for (size_t at = 0, n; at < b->n; at += n) {

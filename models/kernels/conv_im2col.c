@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/conv.h"
 
 static const size_t NOWHERE = SIZE_MAX; /* outside the input */
@@ -70,8 +71,7 @@ static void rows_back_weights(const struct conv_shape *s, size_t m, const float 
   blasint n = (blasint)s->c_out, k = (blasint)conv_taps(s);
   cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n, k, (blasint)m, 1, dz, n, rows, k, beta, g, k);
   float *bias = g + conv_taps(s) * s->c_out;
-  for (size_t c = 0; c < s->c_out; c++)
-    bias[c] = beta == 0 ? 0 : beta * bias[c];
+  floats_scale(bias, s->c_out, beta);
   for (size_t i = 0; i < m; i++)
     for (size_t c = 0; c < s->c_out; c++)
       bias[c] += dz[i * s->c_out + c];

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/conv.h"
 
 #if defined __clang__
@@ -325,9 +326,7 @@ static void winograd_forward(const struct conv_shape *s, const struct conv_batch
 static void winograd_backward(const struct conv_shape *s, const struct conv_batch *b, const struct conv_gradient *d) {
   struct tiling t = tiling_of(s, b->scratch);
   blasint c_in = (blasint)s->c_in, c_out = (blasint)s->c_out;
-  size_t n_values = (conv_taps(s) + 1) * s->c_out;
-  for (size_t i = 0; i < n_values; i++)
-    d->g[i] = d->momentum == 0 ? 0 : d->g[i] * d->momentum;
+  floats_scale(d->g, (conv_taps(s) + 1) * s->c_out, d->momentum);
   kernels_spread(&t, b->w);
   memset(t.du, 0, PLACES * s->c_in * s->c_out * sizeof *t.du);
   if (d->dx)

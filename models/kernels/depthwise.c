@@ -1,5 +1,6 @@
 #include "models/kernels/depthwise.h"
 
+#include "models/floats.h"
 #include "models/kernels/lanes.h"
 
 static size_t padded(const struct conv_shape *s) {
@@ -126,9 +127,8 @@ static INLINE void forward_all(const struct conv_shape *s, const struct conv_bat
 
 static INLINE void back_weights_all(const struct conv_shape *s, const struct conv_batch *batch,
                                     const struct conv_gradient *d) {
-  size_t n = batch->n, n_weights = depthwise_weights(s);
-  for (size_t i = 0; i < n_weights; i++)
-    d->g[i] = d->momentum == 0 ? 0 : d->momentum * d->g[i];
+  size_t n = batch->n;
+  floats_scale(d->g, depthwise_weights(s), d->momentum);
   EACH_BLOCK(back_weights_block(&b, batch->x, d->dy, d->g))
 }
 

@@ -38,7 +38,7 @@ void gemm_unpack(size_t n_out, size_t n_in, const float *packed, float *out_w);
 
 /* What back_weights does with the product ∇ = dyᵀ·x. */
 struct gemm_update {
-  float *g;       /* packed, finite: g ← momentum·g + ∇ */
+  float *g;       /* packed: g ← momentum·g + ∇ */
   float momentum; /* 0: g is not read */
   float *w;       /* packed: w ← w − rate·g after it; NULL: not touched */
   float rate;

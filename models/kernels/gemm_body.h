@@ -135,9 +135,10 @@ INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const
                                                const float *x, const struct gemm_update *u, struct KERNEL(tile) t) {
   VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
   const float momentum = u->momentum;
-  EACH (v, panels * KERNEL(per_panel))
-    EACH (i, rows)
-      sum[i][v] = fma(broadcast(&momentum), load(u->g + PLACE(i, v)), zero());
+  if (momentum != 0)
+    EACH (v, panels * KERNEL(per_panel))
+      EACH (i, rows)
+        sum[i][v] = fma(broadcast(&momentum), load(u->g + PLACE(i, v)), zero());
   size_t first = min_size(rows, s->n);
   for (size_t r = 0; r < first; r++, x += s->x_stride, dy += GEMM_PANEL) {
     EACH (panel, panels) {
@@ -172,7 +173,7 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
   const float one = 1;
   for (size_t o = 0; o < gemm_padded(s->n_out); o += WIDTH) {
     const float *dy = delta->panels + o / GEMM_PANEL * GEMM_PANEL * s->n + o % GEMM_PANEL;
-    VEC sum = fma(broadcast(&update->momentum), load(update->g + o), zero());
+    VEC sum = update->momentum != 0 ? fma(broadcast(&update->momentum), load(update->g + o), zero()) : zero();
     for (size_t i = 0; i < s->n; i++)
       sum = fma(broadcast(&one), load(dy + i * GEMM_PANEL), sum);
     KERNEL(update)(update->w, true, update, o, sum);

@@ -53,19 +53,10 @@ static void portable_to_floats(const uint16_t *halves, size_t n, float *out_x) {
     out_x[i] = half_to_float(halves[i]);
 }
 
-static bool always(void) {
-  return true;
-}
-
 /* ---- x86: F16C, eight at a time */
 
 #if defined __x86_64__
 #include <immintrin.h>
-
-/* Every CPU with AVX2 has F16C, which came before it; clang 14 cannot ask for F16C by name. */
-static bool f16c_supported(void) {
-  return __builtin_cpu_supports("avx2");
-}
 
 __attribute__((target("avx,f16c"))) static void f16c_from_floats(const float *x, size_t n, uint16_t *out_halves) {
   const __m256 largest = _mm256_set1_ps(HALF_MAX), smallest = _mm256_set1_ps(-HALF_MAX);
@@ -109,12 +100,12 @@ static void neon_to_floats(const uint16_t *halves, size_t n, float *out_x) {
 #endif
 
 static const struct half_kernel kernels[] = {
-    {"portable", always, portable_from_floats, portable_to_floats},
+    {"portable", {0}, portable_from_floats, portable_to_floats},
 #if defined __x86_64__
-    {"f16c", f16c_supported, f16c_from_floats, f16c_to_floats},
+    {"f16c", {.f16c = true}, f16c_from_floats, f16c_to_floats},
 #endif
 #if defined __aarch64__
-    {"neon", always, neon_from_floats, neon_to_floats},
+    {"neon", {.neon = true}, neon_from_floats, neon_to_floats},
 #endif
 };
 
@@ -124,8 +115,9 @@ const struct half_kernel *half_kernels(size_t *out_n) {
 }
 
 const struct half_kernel *half_fastest(void) {
+  const struct cpu cpu = cpu_detect();
   size_t i = sizeof kernels / sizeof *kernels - 1;
-  while (!kernels[i].supported())
+  while (!cpu_has(&cpu, &kernels[i].needs))
     i--;
   return &kernels[i];
 }

@@ -6,18 +6,19 @@
 #ifndef MODELS_KERNELS_HALF_H
 #define MODELS_KERNELS_HALF_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "models/kernels/cpu.h"
+
 struct half_kernel {
   const char *name;
-  bool (*supported)(void);
+  struct cpu needs;
   void (*from_floats)(const float *x, size_t n, uint16_t *out_halves);
   void (*to_floats)(const uint16_t *halves, size_t n, float *out_x);
 };
 
-/* All kernels of this build, the portable one first, whether supported here or not. */
+/* All kernels of this build, the portable one first, whether this CPU has them or not. */
 const struct half_kernel *half_kernels(size_t *out_n);
 
 const struct half_kernel *half_fastest(void);

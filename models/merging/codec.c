@@ -217,7 +217,10 @@ static void write_entry(struct entry_writer *w, size_t index, float value) {
 static bool is_wanted(struct entry_writer *w, float value) {
   if (select_bits(value) >> SELECT_SHIFT > w->bin)
     return true;
-  return w->of_bin > 0 && w->of_bin-- > 0;
+  if (w->of_bin == 0)
+    return false;
+  w->of_bin--;
+  return true;
 }
 
 static void write_entries(struct entry_writer *w, const struct select_kernel *k, const float *values, size_t n,
@@ -230,9 +233,9 @@ static void write_entries(struct entry_writer *w, const struct select_kernel *k,
 }
 
 static enum err topk_encode(double fraction, const float *x, const float *copy, size_t n_values,
-                            struct entry_writer *w) {
-  uint32_t histogram[SELECT_BINS] = {0};
+                            uint32_t histogram[SELECT_BINS], struct entry_writer *w) {
   float values[BLOCK];
+  memset(histogram, 0, SELECT_BINS * sizeof *histogram);
   for (size_t at = 0; at < n_values; at += BLOCK) {
     size_t n = block_length(at, n_values);
     enum err e = difference(x + at, copy + at, n, values);
@@ -333,12 +336,16 @@ double codec_gamma(struct codec c) {
   return c.kind == CODEC_TOPK ? sqrt(c.fraction) : 1;
 }
 
+size_t codec_scratch(struct codec c) {
+  return c.kind == CODEC_TOPK ? SELECT_BINS : 0;
+}
+
 enum err codec_encode(struct codec c, const float *x, const float *copy, size_t n_values, uint64_t seed,
-                      uint8_t *out_bytes, size_t *out_n_bytes) {
+                      uint32_t *scratch, uint8_t *out_bytes, size_t *out_n_bytes) {
   const struct codec_row *row = row_of(c.kind);
   if (!row->bytes) {
     struct entry_writer w = {.at = out_bytes};
-    enum err e = topk_encode(c.fraction, x, copy, n_values, &w);
+    enum err e = topk_encode(c.fraction, x, copy, n_values, scratch, &w);
     *out_n_bytes = (size_t)(w.at - out_bytes);
     return e;
   }

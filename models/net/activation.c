@@ -1,6 +1,5 @@
 /* Layers that work value by value: activations and dropout. */
 #include <stdio.h>
-#include <string.h>
 
 #include "models/kernels/elementary.h"
 #include "models/net/layer.h"
@@ -149,13 +148,9 @@ static int dropout_text(const struct layer *l, char *out_text, size_t capacity) 
 }
 
 static void dropout_forward(const struct layer *l, const struct pass *p) {
-  if (!p->rng) {
-    memcpy(p->out, p->in, n_values(l, p) * sizeof *p->out);
-    return;
-  }
-  float survivor = (float)(1 / (1 - l->rate));
+  float survivor = p->rng ? (float)(1 / (1 - l->rate)) : 1;
   for (size_t i = 0; i < n_values(l, p); i++) {
-    p->kept[i] = rng_unit(p->rng) < l->rate ? 0 : survivor;
+    p->kept[i] = p->rng && rng_unit(p->rng) < l->rate ? 0 : survivor;
     p->out[i] = p->in[i] * p->kept[i];
   }
 }

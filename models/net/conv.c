@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/conv.h"
 #include "models/kernels/depthwise.h"
 #include "models/net/layer.h"
@@ -224,8 +225,7 @@ static void depthwise_forward(const struct layer *l, const struct pass *p) {
 
 static void depthwise_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   const size_t channels = l->out.channels, area = window_area(l);
-  for (size_t k = 0; k < (area + 1) * channels; k++)
-    d->g[k] *= d->momentum;
+  floats_scale(d->g, (area + 1) * channels, d->momentum);
   if (d->d_in)
     memset(d->d_in, 0, p->n * l->n_in * sizeof *d->d_in);
   for (size_t at = 0; at < p->n * places(l); at++) {

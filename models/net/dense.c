@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/gemm.h"
 #include "models/net/layer.h"
 
@@ -55,7 +56,7 @@ static void plain_backward(const struct layer *l, const struct pass *p, const st
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n_in, n_out, 1, d->d_out, n_out, p->w, n_in, 0, d->d_in,
                 n_in);
   float *g_bias = d->g + (size_t)l->n_in * l->n_out;
-  cblas_sscal(n_out, d->momentum, g_bias, 1);
+  floats_scale(g_bias, l->n_out, d->momentum);
   for (size_t i = 0; i < p->n; i++)
     cblas_saxpy(n_out, 1, d->d_out + i * l->n_out, 1, g_bias, 1);
 }

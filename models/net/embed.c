@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/net/layer.h"
 
 /* Every input's range lies in 0 … V − 1, and nothing is scaled. */
@@ -70,8 +71,7 @@ static void forward(const struct layer *l, const struct pass *p) {
 /* Tokens have no gradient. */
 static void backward(const struct layer *l, const struct pass *p, const struct gradient *d) {
   size_t width = l->out.channels;
-  for (size_t i = 0; i < l->n_trained; i++)
-    d->g[i] *= d->momentum;
+  floats_scale(d->g, l->n_trained, d->momentum);
   for (size_t i = 0; i < p->n * l->n_in; i++) {
     float *row = d->g + token_of(l, p->in[i]) * width;
     for (size_t j = 0; j < width; j++)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/kernels/elementary.h"
 #include "models/net/layer.h"
 
@@ -190,7 +191,7 @@ static void through_time(const struct layer *l, const struct pass *p, const floa
 
 /* g [width] ← β·g + the sum of the rows. */
 static void add_rows(float *g, float momentum, const float *rows, size_t n, size_t width, size_t stride) {
-  cblas_sscal((blasint)width, momentum, g, 1);
+  floats_scale(g, width, momentum);
   for (size_t i = 0; i < n; i++)
     cblas_saxpy((blasint)width, 1, rows + i * stride, 1, g, 1);
 }

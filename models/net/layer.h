@@ -75,7 +75,7 @@ struct gradient {
   const float *d_out; /* [n][n_out] ∂L/∂out */
   float *d_in;        /* [n][n_in] ∂L/∂in, to be written; NULL: not wanted */
   float momentum;     /* β */
-  float *g;           /* [trained, as w is laid out]: g ← β·g + ∂L/∂w */
+  float *g;           /* [trained, as w is laid out]: g ← β·g + ∂L/∂w; with β = 0 any contents, NaN too */
 
   /* A step that a kernel which `folds` takes at once, d_in being made of the old weights: g ← β·g + ∂L/∂w + decay·w, then
    * w ← w − rate·g; with β = 0 it may leave g as it was. NULL: no step. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/floats.h"
 #include "models/net/layer.h"
 
 static const float epsilon = 1e-5f;
@@ -18,7 +19,7 @@ static size_t positions_of(const struct layer *l) {
 }
 
 static float spread_inverse(double variance) {
-  return (float)(1 / sqrt((variance > 0 ? variance : 0) + (double)epsilon));
+  return (float)(1 / sqrt((variance < 0 ? 0 : variance) + (double)epsilon));
 }
 
 static size_t affine_tensors(const struct layer *l, struct tensor out_tensors[MAX_LAYER_TENSORS]) {
@@ -149,9 +150,10 @@ static void batch_backward(const struct layer *l, const struct pass *p, const st
   size_t c = l->in.channels, rows = p->n * positions_of(l);
   double *d_weight = (double *)(void *)p->scratch, *d_bias = d_weight + c;
   channel_gradients(l, p, d->d_out, d_weight, d_bias);
+  floats_scale(d->g, 2 * c, d->momentum);
   for (size_t j = 0; j < c; j++) {
-    d->g[j] = d->momentum * d->g[j] + (float)d_weight[j];
-    d->g[c + j] = d->momentum * d->g[c + j] + (float)d_bias[j];
+    d->g[j] += (float)d_weight[j];
+    d->g[c + j] += (float)d_bias[j];
   }
   if (!d->d_in)
     return;
@@ -245,8 +247,7 @@ static void block_d_affine(const struct blocks *b, const float *x, const float *
 }
 
 static void blocks_backward(const struct blocks *b, const struct pass *p, const struct gradient *d) {
-  for (size_t j = 0; j < 2 * b->stride; j++)
-    d->g[j] *= d->momentum;
+  floats_scale(d->g, 2 * b->stride, d->momentum);
   for (size_t sample = 0; sample < b->samples; sample++)
     for (size_t group = 0; group < b->groups; group++) {
       size_t at = block_at(b, sample, group);

@@ -17,6 +17,7 @@
 #include "models/floats.h"
 #include "models/kernels/cpu.h"
 #include "models/kernels/half.h"
+#include "models/kernels/select.h"
 #include "models/merging/codec.h"
 #include "models/merging/merge.h"
 
@@ -26,6 +27,7 @@ static float *own_copy, *out, *models[N_MODELS];
 static const float *rows[N_MODELS];
 static uint16_t *halves;
 static uint8_t *payload;
+static uint32_t scratch[SELECT_BINS];
 static volatile uint64_t sink;
 
 static double now_s(void) {
@@ -112,7 +114,7 @@ static void f16(void) {
 
 static void encode(struct codec c) {
   size_t n;
-  MUST(codec_encode(c, models[0], own_copy, P, 7, payload, &n) == ERR_OK && n > 0);
+  MUST(codec_encode(c, models[0], own_copy, P, 7, scratch, payload, &n) == ERR_OK && n > 0);
 }
 
 static void f16_codec(void) {

@@ -7,9 +7,12 @@
 
 #include "base/rng.h"
 #include "models/kernels/half.h"
+#include "models/kernels/select.h"
 #include "tests/unit/suite.h"
 
 #define N ((size_t)1500) /* more than one block, and no multiple of eight */
+
+static uint32_t scratch[SELECT_BINS]; /* never cleared, so that what an encoding leaves there is seen */
 
 static void fill(float *x, size_t n, uint64_t seed, double scale) {
   struct rng rng;
@@ -31,8 +34,9 @@ static struct codec of(enum codec_kind kind) {
 
 static size_t encode(enum codec_kind kind, const float *x, const float *copy, uint64_t seed, uint8_t bytes[4 * N]) {
   size_t n_bytes;
-  ck_assert_int_eq(codec_encode(of(kind), x, copy, N, seed, bytes, &n_bytes), ERR_OK);
+  ck_assert_int_eq(codec_encode(of(kind), x, copy, N, seed, scratch, bytes, &n_bytes), ERR_OK);
   ck_assert_uint_le(n_bytes, codec_bound(of(kind), N));
+  ck_assert_uint_le(codec_scratch(of(kind)), SELECT_BINS);
   ck_assert(kind == CODEC_TOPK || n_bytes == codec_bound(of(kind), N));
   return n_bytes;
 }
@@ -179,7 +183,7 @@ START_TEST(bound_holds_for_long_gaps) {
       x[i] = i % step == step - 1 ? 1 : 0;
     struct codec c = {CODEC_TOPK, floor((double)LONG / (double)step) / LONG};
     size_t n_bytes;
-    ck_assert_int_eq(codec_encode(c, x, none, LONG, 0, bytes, &n_bytes), ERR_OK);
+    ck_assert_int_eq(codec_encode(c, x, none, LONG, 0, scratch, bytes, &n_bytes), ERR_OK);
     ck_assert_uint_le(n_bytes, codec_bound(c, LONG));
     memset(none, 0, sizeof none);
     ck_assert_int_eq(codec_add(CODEC_TOPK, bytes, n_bytes, none, LONG), ERR_OK);
@@ -234,10 +238,10 @@ START_TEST(non_finite_is_not_encoded) {
     for (size_t i = 0; i < 3; i++) {
       float x[N] = {0}, copy[N] = {0};
       x[N - 1] = bad[i];
-      ck_assert_int_eq(codec_encode(of((enum codec_kind)c), x, copy, N, 0, bytes, &n_bytes), ERR_NON_FINITE);
+      ck_assert_int_eq(codec_encode(of((enum codec_kind)c), x, copy, N, 0, scratch, bytes, &n_bytes), ERR_NON_FINITE);
     }
   float x[N] = {FLT_MAX}, copy[N] = {-FLT_MAX}; /* the difference overflows */
-  ck_assert_int_eq(codec_encode(of(CODEC_F16), x, copy, N, 0, bytes, &n_bytes), ERR_NON_FINITE);
+  ck_assert_int_eq(codec_encode(of(CODEC_F16), x, copy, N, 0, scratch, bytes, &n_bytes), ERR_NON_FINITE);
 }
 END_TEST
 
@@ -361,6 +365,7 @@ START_TEST(kernels_agree) {
   static uint16_t halves[COUNT], to[COUNT], to_too[COUNT];
   size_t n;
   const struct half_kernel *k = half_kernels(&n);
+  const struct cpu cpu = cpu_detect();
   struct rng rng;
   rng_init(&rng, 11);
   for (uint32_t i = 0; i < COUNT; i++) {
@@ -375,7 +380,7 @@ START_TEST(kernels_agree) {
   k[0].from_floats(values, COUNT, to);
   k[0].to_floats(halves, COUNT, from);
   for (size_t i = 1; i < n; i++) {
-    if (!k[i].supported())
+    if (!cpu_has(&cpu, &k[i].needs))
       continue;
     k[i].from_floats(values, COUNT, to_too);
     k[i].to_floats(halves, COUNT, from_too);
@@ -386,7 +391,7 @@ START_TEST(kernels_agree) {
       else
         ck_assert(isnan(from_too[j]));
   }
-  ck_assert(half_fastest()->supported());
+  ck_assert(cpu_has(&cpu, &half_fastest()->needs));
 }
 END_TEST
 
@@ -394,8 +399,9 @@ END_TEST
 START_TEST(halves_come_back) {
   size_t n;
   const struct half_kernel *k = half_kernels(&n);
+  const struct cpu cpu = cpu_detect();
   for (size_t i = 0; i < n; i++)
-    for (uint32_t h = 0; h < 1 << 16 && k[i].supported(); h++) {
+    for (uint32_t h = 0; h < 1 << 16 && cpu_has(&cpu, &k[i].needs); h++) {
       uint16_t half = (uint16_t)h, back[9];
       float x[9];
       if ((h & 0x7c00) == 0x7c00)

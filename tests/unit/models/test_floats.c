@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "models/floats.h"
 #include "tests/unit/suite.h"
 
@@ -11,6 +13,15 @@ START_TEST(a_median_is_in_the_middle) {
 }
 END_TEST
 
+START_TEST(a_scale_of_zero_clears_what_is_not_finite) {
+  float x[] = {1, -2, NAN, INFINITY};
+  floats_scale(x, 2, 0.5f);
+  ck_assert(x[0] == 0.5f && x[1] == -1 && isnan(x[2]));
+  floats_scale(x, 4, 0);
+  ck_assert(x[0] == 0 && x[1] == 0 && x[2] == 0 && x[3] == 0);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("models/floats", a_median_is_in_the_middle);
+  return SUITE_RUN("models/floats", a_median_is_in_the_middle, a_scale_of_zero_clears_what_is_not_finite);
 }

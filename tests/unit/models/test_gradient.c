@@ -255,6 +255,21 @@ static void check_step(const struct problem *p, struct net *net, const float *d_
   free(ignored);
 }
 
+/* Without momentum it does not matter what g was. */
+static void check_overwriting(const struct problem *p, struct net *net, const float *w, const float *d_z,
+                              double tolerance, size_t k) {
+  float *g = calloc(net_floats(net), sizeof *g);
+  ck_assert_ptr_nonnull(g);
+  for (size_t i = 0; i < net_floats(net); i++)
+    g[i] = NAN;
+  net_backward(net, w, d_z, 0, g);
+  net_store(net, g);
+  for (size_t i = 0; i < p->n_w; i++)
+    g[i] = is_trained(p, i) ? g[i] : 1;
+  check_gradient(p, g, 0, tolerance, k);
+  free(g);
+}
+
 /* g starts as ones, so that momentum·g is seen to be added to. */
 static void check_kernels(struct problem *p, double expected, size_t k, const struct net_config *config) {
   const double momentum = 0.5, tolerance = k == 0 ? p->tolerance : 10 * p->tolerance;
@@ -269,6 +284,7 @@ static void check_kernels(struct problem *p, double expected, size_t k, const st
   ck_assert_msg(fabs(loss - expected) < tolerance * (1 + expected), "%s, kernel %zu: loss %.9g, twin %.9g", p->text, k,
                 loss, expected);
   net_backward(net, w, d_z, momentum, g);
+  check_overwriting(p, net, w, d_z, tolerance, k);
   net_store(net, g);
   check_gradient(p, g, momentum, tolerance, k);
   check_step(p, net, d_z, tolerance, k);

@@ -1,5 +1,7 @@
 #include "models/net/net.h"
 
+#include <stdio.h>
+
 #include "models/net/loss.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
@@ -84,16 +86,95 @@ START_TEST(dropout_keeps_the_mean) {
 }
 END_TEST
 
-START_TEST(nan_is_not_hidden_by_relu) {
-  struct contract c = toy_classes(1, 2);
-  struct schema *s = toy_schema("relu, dense classes", &c);
-  float w[4] = {1, 1, 0, 0};
+/* g [P] of d_z = 1, of a pass of training that drops nothing, after one that did. */
+static float *gradient_undropped(const char *line) {
+  struct contract c = toy_classes(INPUTS, 3);
+  struct schema *s = toy_schema(line, &c);
   struct net *net;
-  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = 1}, &net), ERR_OK);
-  net_input(net)[0] = NAN;
-  ck_assert(isnan(net_forward(net, w, 1)[0]));
+  struct rng rng;
+  rng_init(&rng, 5);
+  ck_assert_int_eq(net_open(schema_arch(s), &(struct net_config){.max_batch = BATCH}, &net), ERR_OK);
+  float *w = calloc(net_floats(net), sizeof *w), *g = calloc(net_floats(net), sizeof *g), d_z[BATCH * 3];
+  for (size_t i = 0; i < BATCH * INPUTS; i++)
+    net_input(net)[i] = (float)toy_normal(&rng);
+  for (size_t i = 0; i < BATCH * 3; i++)
+    d_z[i] = 1;
+  net_init_weights(schema_arch(s), &seed, w);
+  net_forward_training(net, w, BATCH, &rng);
+  net_forward_training(net, w, BATCH, NULL);
+  net_backward(net, w, d_z, 0, g);
   net_free(net);
+  free(w);
   schema_free(s);
+  return g;
+}
+
+START_TEST(dropout_without_a_generator_is_not_there) {
+  float *with = gradient_undropped("dense 4, dropout 0.5, dense classes");
+  float *without = gradient_undropped("dense 4, dense classes");
+  ck_assert_mem_eq(with, without, (INPUTS * 4 + 4 + 4 * 3 + 3) * sizeof *with);
+  ck_assert(with[0] != 0);
+  free(with);
+  free(without);
+}
+END_TEST
+
+/* A NaN anywhere in the input comes out of the layers and a dense one behind them. */
+static void check_nan(const char *layers, const struct contract *c, struct cpu cpu) {
+  char line[MAX_ARCH_BYTES];
+  snprintf(line, sizeof line, "%s, dense classes", layers);
+  struct schema *s = toy_schema(line, c);
+  const struct arch *a = schema_arch(s);
+  struct net *net;
+  ck_assert_int_eq(net_open(a, &(struct net_config){.max_batch = 2, .batch = 2, .cpu = cpu}, &net), ERR_OK);
+  float *w = calloc(net_floats(net), sizeof *w);
+  net_init_weights(a, &seed, w);
+  net_load(net, w);
+  for (size_t at = 0; at < a->n_inputs; at++) {
+    for (size_t i = 0; i < 2 * a->n_inputs; i++)
+      net_input(net)[i] = (float)i;
+    net_input(net)[at] = NAN;
+    ck_assert_msg(isnan(net_forward(net, w, 2)[0]), "%s: [%zu]", layers, at);
+  }
+  net_free(net);
+  free(w);
+  schema_free(s);
+}
+
+START_TEST(nan_is_not_hidden) {
+  static const char *const of_images[] = {"relu",
+                                          "leakyrelu",
+                                          "elu",
+                                          "gelu",
+                                          "silu",
+                                          "softplus",
+                                          "hardswish",
+                                          "tanh",
+                                          "sigmoid",
+                                          "dropout 0.5",
+                                          "pool 2",
+                                          "avgpool 2",
+                                          "globalpool",
+                                          "conv 3x3x2",
+                                          "conv 3x3x3 pad 1, relu, pool 2",
+                                          "conv 1x1x9, relu",
+                                          "depthwise 2x2",
+                                          "dense 3, relu",
+                                          "batchnorm",
+                                          "groupnorm 2",
+                                          "layernorm",
+                                          "residual { relu }, relu",
+                                          NULL};
+  static const char *const of_series[] = {"conv1d 3x4, relu, pool 2", "gru 3", "gru 2 states all", NULL};
+  struct contract image = toy_image(4, 4, 2, 3, 1), series = toy_image(1, 12, 2, 3, 1);
+  for (size_t i = 0; of_images[i]; i++) {
+    check_nan(of_images[i], &image, (struct cpu){0});
+    check_nan(of_images[i], &image, cpu_detect());
+  }
+  for (size_t i = 0; of_series[i]; i++) {
+    check_nan(of_series[i], &series, (struct cpu){0});
+    check_nan(of_series[i], &series, cpu_detect());
+  }
 }
 END_TEST
 
@@ -240,7 +321,7 @@ static void odd_backward(const struct layer *l, const struct pass *p, const stru
   for (size_t o = 0; o < l->n_out; o++)
     for (size_t k = 0; k <= l->n_in; k++) {
       size_t at = k * odd_row(l) + o;
-      d->g[at] *= d->momentum;
+      d->g[at] = d->momentum == 0 ? 0 : d->momentum * d->g[at];
       for (size_t i = 0; i < p->n; i++)
         d->g[at] += odd_slope(l, p, d, i, o) * (k < l->n_in ? p->in[i * l->n_in + k] : 1);
       if (!d->w)
@@ -401,7 +482,8 @@ START_TEST(kernels_are_chosen) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("net", first_weights, rows_are_independent, dropout_keeps_the_mean, nan_is_not_hidden_by_relu,
-                   absurd_workspace_is_refused, a_split_batch_gives_the_same, bits_do_not_depend_on_threads,
-                   kernels_may_fold_and_lay_out, layouts_go_there_and_back, kernels_are_chosen);
+  return SUITE_RUN("net", first_weights, rows_are_independent, dropout_keeps_the_mean,
+                   dropout_without_a_generator_is_not_there, nan_is_not_hidden, absurd_workspace_is_refused,
+                   a_split_batch_gives_the_same, bits_do_not_depend_on_threads, kernels_may_fold_and_lay_out,
+                   layouts_go_there_and_back, kernels_are_chosen);
 }
