@@ -2,7 +2,7 @@
  *
  *   forward        y  = x·Wᵀ + b           and max(·, 0) where relu follows
  *   back_inputs    dx = dy·W
- *   back_weights   g  ← β·g + dyᵀ·x        or the whole step of SGD while the tile is in registers
+ *   back_weights   g  ← β·g + dyᵀ·x        or the whole step of SGD while the tile is in the nearest cache
  *
  * W [n_out][n_in] is kept as panels of 16 outputs, [⌈n_out/16⌉][n_in][16], the missing outputs zero: forward reads a panel
  * as a stream, back_weights updates it as one, and back_inputs broadcasts from it (dxᵀ = Wᵀ·dyᵀ), so nothing is ever

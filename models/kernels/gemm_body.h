@@ -101,86 +101,103 @@ TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct 
   }
 }
 
-/* ---- backward, to the weights: a tile is inputs × outputs */
-
-/* g ← momentum·g + ∇, and with a step w ← w − rate·g, of WIDTH values; sum is momentum·g + ∇ already. */
-INLINE TARGET static void KERNEL(update)(bool steps, bool decays, const struct gemm_update *u, size_t at, VEC sum) {
-  if (steps) {
-    const float minus_rate = -u->rate;
-    VEC w = load(u->w + at);
-    if (decays)
-      sum = fma(broadcast(&u->decay), w, sum);
-    store(u->w + at, fma(broadcast(&minus_rate), sum, w));
-  }
-  store(u->g + at, sum);
-}
+/* ---- backward, to the weights: a tile is inputs × outputs
+ *
+ * A batch is narrow, so a tile's stores come close together. Of g and w in one piece they fill the queue of stores, and the
+ * units that multiply wait: so a tile's w follow row by row while the next tile is summed. */
 
 /* rows × panels values of the packed arrays. */
 struct KERNEL(tile) {
-  size_t at, panel_stride;
+  size_t at, panel_stride, rows;
 };
 
-#define PLACE(i, v) (t.at + (v) / KERNEL(per_panel) * t.panel_stride + (i)*GEMM_PANEL + (v) % KERNEL(per_panel) * WIDTH)
-
-INLINE TARGET static void KERNEL(update_tile)(size_t rows, size_t panels, bool steps, bool decays,
-                                              VEC sum[ROWS][KERNEL(columns)], const struct gemm_update *update,
-                                              struct KERNEL(tile) t) {
-  const struct gemm_update u = *update; /* which no store can change */
-  EACH (v, panels * KERNEL(per_panel))
-    EACH (i, rows)
-      KERNEL(update)(steps, decays, &u, PLACE(i, v), sum[i][v]);
+/* The place of vector v of row i. */
+INLINE static size_t KERNEL(place)(const struct KERNEL(tile) * t, size_t i, size_t v) {
+  return t->at + v / KERNEL(per_panel) * t->panel_stride + i * GEMM_PANEL + v % KERNEL(per_panel) * WIDTH;
 }
 
+/* momentum·g + decay·w, to which ∇ is added. */
+INLINE TARGET static VEC KERNEL(begin)(const struct gemm_update *u, size_t at) {
+  VEC sum = fma(broadcast(&u->momentum), load(u->g + at), zero());
+  return u->w && u->decay != 0 ? fma(broadcast(&u->decay), load(u->w + at), sum) : sum;
+}
+
+/* w ← w − rate·g, of row i of a tile. */
+INLINE TARGET static void KERNEL(step_row)(size_t panels, const struct gemm_update *u, const struct KERNEL(tile) * t,
+                                           size_t i) {
+  const float minus_rate = -u->rate;
+  EACH (v, panels * KERNEL(per_panel)) {
+    size_t at = KERNEL(place)(t, i, v);
+    store(u->w + at, fma(broadcast(&minus_rate), load(u->g + at), load(u->w + at)));
+  }
+}
+
+/* g of tile t, and the step of w of the tile before it. */
 INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const struct gemm_shape *s, const float *dy,
-                                               const float *x, const struct gemm_update *u, struct KERNEL(tile) t) {
+                                               const float *x, const struct gemm_update *update,
+                                               const struct KERNEL(tile) * tile, const struct KERNEL(tile) * before) {
+  const struct gemm_update u = *update; /* these no store can change */
+  const struct KERNEL(tile) t = *tile, last = *before;
   VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
-  const float momentum = u->momentum;
-  if (momentum != 0)
-    EACH (v, panels * KERNEL(per_panel))
-      EACH (i, rows)
-        sum[i][v] = fma(broadcast(&momentum), load(u->g + PLACE(i, v)), zero());
-  size_t first = min_size(rows, s->n);
+  EACH (v, panels * KERNEL(per_panel))
+    EACH (i, rows)
+      sum[i][v] = KERNEL(begin)(&u, KERNEL(place)(&t, i, v));
+  size_t first = min_size(last.rows, s->n);
   for (size_t r = 0; r < first; r++, x += s->x_stride, dy += GEMM_PANEL) {
     EACH (panel, panels) {
-      __builtin_prefetch(u->g + PLACE(rows + r, panel * KERNEL(per_panel)));
-      __builtin_prefetch((u->w ? u->w : u->g) + PLACE(r, panel * KERNEL(per_panel)));
+      __builtin_prefetch(u.g + KERNEL(place)(&t, rows + r, panel * KERNEL(per_panel)));
+      __builtin_prefetch(u.w + KERNEL(place)(&t, r, panel * KERNEL(per_panel)));
     }
+    KERNEL(step_row)(panels, &u, &last, r);
     KERNEL(multiply)(rows, panels, sum, 1, x, 1, 0, dy, s->n * GEMM_PANEL, 0);
   }
   KERNEL(multiply)(rows, panels, sum, s->n - first, x, 1, s->x_stride, dy, s->n * GEMM_PANEL, GEMM_PANEL);
-  if (!u->w)
-    KERNEL(update_tile)(rows, panels, false, false, sum, u, t);
-  else if (u->decay == 0)
-    KERNEL(update_tile)(rows, panels, true, false, sum, u, t);
-  else
-    KERNEL(update_tile)(rows, panels, true, true, sum, u, t);
+  for (size_t r = first; r < last.rows; r++)
+    KERNEL(step_row)(panels, &u, &last, r);
+  EACH (v, panels * KERNEL(per_panel))
+    EACH (i, rows)
+      store(u.g + KERNEL(place)(&t, i, v), sum[i][v]);
+}
+
+/* One panel, or PANELS side by side, from output o on. */
+INLINE TARGET static void KERNEL(weights_panels)(size_t panels, const struct gemm_shape *s, const float *dy,
+                                                 const float *x, const struct gemm_update *u, size_t o) {
+  struct KERNEL(tile) last = {.rows = 0};
+  for (size_t i = 0, rows; i < s->n_in; i += rows) {
+    rows = next_rows(s->n_in, i, ROWS);
+    const struct KERNEL(tile) t = {o * s->n_in + i * GEMM_PANEL, s->n_in * GEMM_PANEL, u->w ? rows : 0};
+    TILE(KERNEL(weights_tile), rows, panels, s, dy, x + i, u, &t, &last)
+    last = t;
+  }
+  for (size_t r = 0; r < last.rows; r++)
+    KERNEL(step_row)(panels, u, &last, r);
 }
 
 TARGET static void KERNEL(back_weights)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *x,
                                         const struct gemm_update *update) {
   for (size_t o = 0; o < s->n_out; o += PANELS * GEMM_PANEL) {
-    size_t panels = min_size(PANELS, gemm_padded(s->n_out - o) / GEMM_PANEL);
-    for (size_t i = 0, rows; i < s->n_in; i += rows) {
-      rows = next_rows(s->n_in, i, ROWS);
-      const struct KERNEL(tile) t = {o * s->n_in + i * GEMM_PANEL, s->n_in * GEMM_PANEL};
-      TILE(KERNEL(weights_tile), rows, panels, s, delta->panels + o * s->n, x + i, update, t)
-    }
+    const float *dy = delta->panels + o * s->n;
+    if (gemm_padded(s->n_out - o) >= PANELS * GEMM_PANEL)
+      KERNEL(weights_panels)(PANELS, s, dy, x, update, o);
+    else
+      KERNEL(weights_panels)(1, s, dy, x, update, o);
   }
 }
 
 TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct gemm_delta *delta,
                                      const struct gemm_update *update) {
-  const float one = 1;
+  const float one = 1, minus_rate = -update->rate;
   for (size_t o = 0; o < gemm_padded(s->n_out); o += WIDTH) {
     const float *dy = delta->panels + o / GEMM_PANEL * GEMM_PANEL * s->n + o % GEMM_PANEL;
-    VEC sum = update->momentum != 0 ? fma(broadcast(&update->momentum), load(update->g + o), zero()) : zero();
+    VEC sum = KERNEL(begin)(update, o);
     for (size_t i = 0; i < s->n; i++)
       sum = fma(broadcast(&one), load(dy + i * GEMM_PANEL), sum);
-    KERNEL(update)(update->w, true, update, o, sum);
+    if (update->w)
+      store(update->w + o, fma(broadcast(&minus_rate), sum, load(update->w + o)));
+    store(update->g + o, sum);
   }
 }
 
-#undef PLACE
 #undef ONE_TILE
 #undef TILE
 #undef KERNEL
