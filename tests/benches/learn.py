@@ -4,6 +4,7 @@ import statistics
 import subprocess
 
 from benches.agent import FASHION_JOB, FASHION_SITE
+from benches.peer import ENVIRONMENT, PYTHON
 from swarm.agents import Swarm, options
 
 TWIN = pathlib.Path(__file__).with_name("torch_learn.py")
@@ -26,7 +27,7 @@ def accuracy(seed):
 
 
 def twin_accuracy(seed):
-    return float(subprocess.run(["/usr/bin/python3", TWIN, str(seed)], stdout=subprocess.PIPE, check=True, timeout=300).stdout)
+    return float(subprocess.run([PYTHON, TWIN, str(seed)], stdout=subprocess.PIPE, check=True, timeout=300, env=ENVIRONMENT).stdout)
 
 
 def behind_points(program):

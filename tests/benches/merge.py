@@ -4,13 +4,16 @@ import pathlib
 import statistics
 import subprocess
 
+from benches.peer import ENVIRONMENT, PYTHON
+
 MODELS, VALUES = 8, 1 << 20
 MODEL_GB = 4 * VALUES / 1e9
 
 
 def medians(*command):
     """Seconds by name."""
-    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300,
+                            env=ENVIRONMENT).stdout
     seconds = {}
     for line in output.splitlines():
         name, value = line.split()
@@ -30,7 +33,7 @@ def own(starling):
 @functools.cache
 def numpy():
     """Of Debian's NumPy, whatever Python this is."""
-    return medians("/usr/bin/python3", pathlib.Path(__file__).parent / "numpy_peer.py")
+    return medians(PYTHON, pathlib.Path(__file__).parent / "numpy_peer.py")
 
 
 def to_read(work, read):

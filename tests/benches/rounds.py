@@ -1,4 +1,7 @@
-"""Whole rounds of eight agents on this host, and what one of them takes in memory, beside the same written with PyTorch and pyzmq."""
+"""Whole rounds of eight agents on this host, and what one of them takes in memory, beside the same written with PyTorch and pyzmq.
+
+Wall time on both sides, of runs in turn: a round waits for sockets and, Starling's, for the disk. Each agent of the twin
+computes in one thread, as each of Starling's does."""
 import datetime
 import functools
 import pathlib
@@ -7,6 +10,7 @@ import statistics
 import subprocess
 
 from benches.agent import FASHION_JOB, FASHION_SITE
+from benches.peer import ENVIRONMENT, PYTHON
 from swarm.agents import Swarm, die_with_parent, merged, options, reserve_port, ring
 
 TWIN = pathlib.Path(__file__).with_name("torch_swarm.py")
@@ -65,7 +69,7 @@ def run_twin(kind):
     for _, keeper in reserved:
         keeper.close()
     ports = ",".join(str(port) for port, _ in reserved)
-    agents = [subprocess.Popen(["/usr/bin/python3", TWIN, str(i), ports, kind, str(steps), str(rounds)], text=True,
+    agents = [subprocess.Popen([PYTHON, TWIN, str(i), ports, kind, str(steps), str(rounds)], text=True, env=ENVIRONMENT,
                                stdout=subprocess.PIPE, preexec_fn=die_with_parent) for i in range(len(NAMES))]
     lines = agents[0].communicate(timeout=600)[0].splitlines()
     if any(agent.wait(60) != 0 for agent in agents):

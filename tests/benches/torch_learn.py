@@ -6,6 +6,7 @@ usage: torch_learn.py SEED
 MLP 784-128-10, batches of 32, SGD with momentum 0.9 and rate 0.02. Prints the accuracy on the test set in percent.
 """
 import gzip
+import os
 import pathlib
 import sys
 
@@ -23,6 +24,8 @@ def read(kind):
 
 
 torch.set_num_threads(1)
+if len(os.listdir("/proc/self/task")) > 1:
+    sys.exit("torch_learn: more than one thread: set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1")
 torch.manual_seed(int(sys.argv[1]))
 model = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
 optimiser = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Training steps by PyTorch, as bench_train takes them: torch_peer.py BATCH HEIGHT WIDTH CHANNELS ARCH
 
-Prints a line when it is ready, then answers each line of its input with samples a second. One thread, timed by
-the processor time that it takes; a plain nn.Sequential in eager mode, SGD with momentum; the samples are a tensor that is standardised and shuffled already, so a
-batch is a view and costs nothing.
+Prints a line when it is ready, then answers each line of its input with samples a second. One thread, timed by the
+processor time that it takes, and refuses to answer when others took some; a plain nn.Sequential in eager mode, SGD with
+momentum; the samples are a tensor that is standardised and shuffled already, so a batch is a view and costs nothing.
 """
 import sys
 import time
@@ -69,14 +69,17 @@ def epochs(net, x, labels, batch):
     """Steps until the time is over; samples a second."""
     optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()
-    n_seen, start = 0, time.process_time()
-    while time.process_time() - start < MEASURED_S:
+    n_seen, start, all_start = 0, time.thread_time(), time.process_time()
+    while time.thread_time() - start < MEASURED_S:
         for at in range(0, 50 * batch, batch):
             optimiser.zero_grad(set_to_none=True)
             loss_of(net(x[at:at + batch]), labels[at:at + batch]).backward()
             optimiser.step()
         n_seen += 50 * batch
-    return n_seen / (time.process_time() - start)
+    own, of_all = time.thread_time() - start, time.process_time() - all_start
+    if of_all > 1.02 * own:
+        sys.exit(f"torch_peer: its other threads took {of_all - own:.3g} s beside {own:.3g}: set OPENBLAS_NUM_THREADS=1")
+    return n_seen / own
 
 
 def main():

@@ -8,6 +8,7 @@ theirs, averages the three and evaluates on 150 of its samples: no encryption, n
 0: an epoch a round. Prints one line a round: the time on the monotonic clock, private and resident KiB.
 """
 import gzip
+import os
 import pathlib
 import sys
 import time
@@ -85,6 +86,8 @@ def main():
     index, ports = int(sys.argv[1]), [int(port) for port in sys.argv[2].split(",")]
     steps, rounds = int(sys.argv[4]), int(sys.argv[5])
     torch.set_num_threads(1)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit("torch_swarm: more than one thread: set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1")
     torch.manual_seed(1)
     model = MODELS[sys.argv[3]]()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

@@ -1,14 +1,17 @@
 """How fast one core computes: packed products beside OpenBLAS, training steps beside PyTorch and beside the core's peak.
 
 Each program measures when asked, so that the two sides of a ratio take turns; a figure is made of the medians of five turns.
+Both sides compute in one thread, and count its processor time: what else the host does costs neither of them more than its
+share of caches and of the clock, which only a quiet machine gives whole.
 """
 import functools
 import pathlib
 import statistics
 import subprocess
 
+from benches.peer import ENVIRONMENT, PYTHON
+
 TURNS = 5
-PYTHON = "/usr/bin/python3"  # the one that Debian's packages are for
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -16,7 +19,8 @@ class Measurer:
     """A child process that answers each line with numbers."""
 
     def __init__(self, *command):
-        self.child = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                      env=ENVIRONMENT)
         self.ready = self.line()
 
     def line(self):
