@@ -8,7 +8,7 @@
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
-#define EACH(i, n) UNROLL for (size_t i = 0; i < (n); i++)
+#define EACH(i, n) UNROLL for (size_t i = 0; i < (n); i++) /* NOLINT(bugprone-macro-parentheses): i is declared */
 
 static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;

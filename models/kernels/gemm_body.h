@@ -9,7 +9,11 @@
  *
  * No include guard, on purpose. */
 
-enum { KERNEL(per_panel) = GEMM_PANEL / WIDTH, KERNEL(columns) = PANELS * GEMM_PANEL / WIDTH };
+enum {
+  KERNEL(per_panel) = GEMM_PANEL / WIDTH, /* vectors */
+  KERNEL(wide) = PANELS * GEMM_PANEL,     /* values of a row of the largest tile … */
+  KERNEL(columns) = KERNEL(wide) / WIDTH, /* … and vectors */
+};
 
 /* One tile's function is compiled for each number of rows, and of panels 1 or PANELS, so that its sums are registers. */
 #define ONE_TILE(n, tile, panels, ...)                                                                                 \
@@ -64,8 +68,8 @@ INLINE TARGET static void KERNEL(forward_tile)(size_t rows, size_t panels, const
 
 TARGET static void KERNEL(forward)(const struct gemm_shape *s, const float *x, const float *packed, const float *bias,
                                    bool relu, float *y) {
-  for (size_t o = 0; o < s->n_out; o += PANELS * GEMM_PANEL) {
-    size_t n_columns = min_size(PANELS * GEMM_PANEL, s->n_out - o), panels = gemm_padded(n_columns) / GEMM_PANEL;
+  for (size_t o = 0; o < s->n_out; o += KERNEL(wide)) {
+    size_t n_columns = min_size(KERNEL(wide), s->n_out - o), panels = gemm_padded(n_columns) / GEMM_PANEL;
     for (size_t i = 0, rows; i < s->n; i += rows) {
       rows = next_rows(s->n, i, ROWS);
       TILE(KERNEL(forward_tile), rows, panels, s, x + i * s->x_stride, packed + o * s->n_in, bias + o, relu,
@@ -91,13 +95,13 @@ INLINE TARGET static void KERNEL(inputs_tile)(size_t rows, size_t panels, const 
 TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *packed,
                                        float *room, float *dx) {
   size_t n_padded = gemm_padded(s->n);
-  for (size_t n = 0; n < n_padded; n += PANELS * GEMM_PANEL) {
+  for (size_t n = 0; n < n_padded; n += KERNEL(wide)) {
     size_t panels = min_size(PANELS, (n_padded - n) / GEMM_PANEL);
     for (size_t i = 0, rows; i < s->n_in; i += rows) {
       rows = next_rows(s->n_in, i, ROWS);
       TILE(KERNEL(inputs_tile), rows, panels, s, delta->columns + n, packed + i * GEMM_PANEL, room + i * GEMM_ROOM)
     }
-    transpose(s->n_in, min_size(PANELS * GEMM_PANEL, s->n - n), room, GEMM_ROOM, dx + n * s->x_stride, s->x_stride);
+    transpose(s->n_in, min_size(KERNEL(wide), s->n - n), room, GEMM_ROOM, dx + n * s->x_stride, s->x_stride);
   }
 }
 
@@ -175,9 +179,9 @@ INLINE TARGET static void KERNEL(weights_panels)(size_t panels, const struct gem
 
 TARGET static void KERNEL(back_weights)(const struct gemm_shape *s, const struct gemm_delta *delta, const float *x,
                                         const struct gemm_update *update) {
-  for (size_t o = 0; o < s->n_out; o += PANELS * GEMM_PANEL) {
+  for (size_t o = 0; o < s->n_out; o += KERNEL(wide)) {
     const float *dy = delta->panels + o * s->n;
-    if (gemm_padded(s->n_out - o) >= PANELS * GEMM_PANEL)
+    if (gemm_padded(s->n_out - o) >= KERNEL(wide))
       KERNEL(weights_panels)(PANELS, s, dy, x, update, o);
     else
       KERNEL(weights_panels)(1, s, dy, x, update, o);

@@ -1,9 +1,10 @@
 /* How fast this core computes: its peak, packed products beside OpenBLAS, and training steps of the real learner.
  *
- *   bench_train peak                                    GFLOP/s of fused multiply-adds that touch registers only
- *   bench_train gemm N N_OUT N_IN                       GFLOP/s of y [N][N_OUT] = x·Wᵀ: weights kept packed, OpenBLAS
- *   bench_train steps BATCH HEIGHT WIDTH CHANNELS ARCH  samples a second
+ *   bench_train peak [avx2]                                    GFLOP/s of fused multiply-adds that touch registers only
+ *   bench_train gemm N N_OUT N_IN                              GFLOP/s of y [N][N_OUT] = x·Wᵀ: weights kept packed, OpenBLAS
+ *   bench_train steps BATCH HEIGHT WIDTH CHANNELS ARCH [avx2]  samples a second
  *
+ * With `avx2` what a CPU can do that has no AVX-512, on one that may have it.
  * Prints a first line when it is ready (what computes; for `steps` the floating-point operations that a sample of a step
  * needs: forwards, and backwards without the gradient of the inputs), then answers each line of its input with one
  * measurement, so that whoever asks can interleave it with others. One thread, timed by the processor time that it takes. */
@@ -20,6 +21,7 @@
 #include "models/kernels/gemm.h"
 #include "models/learner.h"
 #include "models/net/arch.h"
+#include "models/net/layer.h"
 
 enum { N_SAMPLES = 12000, N_CLASSES = 10 };
 
@@ -102,8 +104,7 @@ static double peak(const struct cpu *cpu) {
 }
 
 /* The best of ten runs of a few milliseconds: a peak is what the core can do. */
-static void answer_peak(void) {
-  struct cpu cpu = cpu_detect();
+static void answer_peak(struct cpu cpu) {
   printf("%s\n", gemm_fastest(&cpu)->name);
   while (fflush(stdout) == 0 && asked()) {
     double best = 0;
@@ -210,15 +211,28 @@ static void steps_epoch(void *context) {
   MUST(learner_train(s->learner, ++s->round, 0, 1, NULL, &report) == ERR_OK);
 }
 
-static int answer_steps(const struct contract *c, uint32_t batch, const char *arch) {
+/* The kernels that the net would choose on such a CPU. */
+static void select_for(const struct arch *a, uint32_t batch, const struct cpu *cpu, struct selection *out_selection) {
+  *out_selection = (struct selection){0};
+  for (size_t i = 0; i < a->n_layers; i++) {
+    char key[MAX_SELECTION_KEY_BYTES];
+    layer_key(&a->layers[i], batch, key);
+    MUST(selection_put(out_selection, key, layer_kernel(&a->layers[i], NULL, cpu)->name) == ERR_OK);
+  }
+}
+
+static int answer_steps(const struct contract *c, uint32_t batch, const char *arch, const struct cpu *cpu) {
   struct schema *schema;
   char why[MAX_REASON_BYTES];
   if (schema_from_arch(arch, c, &schema, why) != ERR_OK) {
     fprintf(stderr, "bench_train: %s\n", why);
     return 1;
   }
+  struct selection selection;
+  select_for(schema_arch(schema), batch, cpu, &selection);
   const struct learner_config config = {
       .schema = schema,
+      .selection = &selection,
       .train = {.epochs = 1, .batch = batch, .learning_rate = 0.01, .optimiser = {.momentum = 0.9}},
       .train_seed = 1,
   };
@@ -243,24 +257,34 @@ static uint32_t number(const char *text) {
   return (uint32_t)strtoul(text, NULL, 10);
 }
 
+/* This one, or what it has in common with those of that name. */
+static struct cpu cpu_named(const char *name) {
+  struct cpu cpu = cpu_detect();
+  if (strcmp(name, "avx2") == 0)
+    cpu.avx512 = false;
+  return cpu;
+}
+
 int main(int n_arguments, char **arguments) {
   const char *what = n_arguments > 1 ? arguments[1] : "";
-  if (n_arguments == 2 && strcmp(what, "peak") == 0) {
-    answer_peak();
+  if ((n_arguments == 2 || n_arguments == 3) && strcmp(what, "peak") == 0) {
+    answer_peak(cpu_named(n_arguments == 3 ? arguments[2] : ""));
     return 0;
   }
   if (n_arguments == 5 && strcmp(what, "gemm") == 0) {
     answer_gemm(number(arguments[2]), number(arguments[3]), number(arguments[4]));
     return 0;
   }
-  if (n_arguments == 7 && strcmp(what, "steps") == 0) {
+  if ((n_arguments == 7 || n_arguments == 8) && strcmp(what, "steps") == 0) {
     struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = N_CLASSES};
     c.height = number(arguments[3]);
     c.width = number(arguments[4]);
     c.channels = number(arguments[5]);
     c.range_hi = 1;
-    return answer_steps(&c, number(arguments[2]), arguments[6]);
+    const struct cpu cpu = cpu_named(n_arguments == 8 ? arguments[7] : "");
+    return answer_steps(&c, number(arguments[2]), arguments[6], &cpu);
   }
-  fprintf(stderr, "usage: bench_train peak | gemm N N_OUT N_IN | steps BATCH HEIGHT WIDTH CHANNELS ARCH\n");
+  fprintf(stderr,
+          "usage: bench_train peak [avx2] | gemm N N_OUT N_IN | steps BATCH HEIGHT WIDTH CHANNELS ARCH [avx2]\n");
   return 4;
 }

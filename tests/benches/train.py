@@ -121,3 +121,13 @@ def to_torch(model):
 
 def to_bound(model):
     return lambda starling: (steps(starling, model)[0], steps(starling, model)[2])
+
+
+def avx2_to_bound(model):
+    """What a CPU without AVX-512 would do, beside what its registers would."""
+    def measure(starling):
+        with Measurer(program(starling), "steps", *MODELS[model], "avx2") as ours, \
+                Measurer(program(starling), "peak", "avx2") as peak:
+            (found,), (most,) = taking_turns([ours, peak])
+            return found, most * 1e9 / float(ours.ready)
+    return measure
