@@ -140,6 +140,7 @@ static void part_store(float *to, const float *from, size_t n) {
 #define max(a, b) four_max(a, b)
 #define ROWS 2
 #define PANELS 1
+#define LATE false
 #define EACH_ROWS EACH_ROWS_2
 #include "models/kernels/gemm_body.h"
 
@@ -165,6 +166,7 @@ __attribute__((target("avx2,fma"))) static __m256i avx2_mask(size_t n) {
 #define max(a, b) _mm256_max_ps(a, b)
 #define ROWS 6
 #define PANELS 1
+#define LATE false
 #define EACH_ROWS EACH_ROWS_6
 #include "models/kernels/gemm_body.h"
 
@@ -183,6 +185,7 @@ __attribute__((target("avx2,fma"))) static __m256i avx2_mask(size_t n) {
 #define max(a, b) _mm512_max_ps(a, b)
 #define ROWS 14
 #define PANELS 2
+#define LATE true
 #define EACH_ROWS EACH_ROWS_14
 #include "models/kernels/gemm_body.h"
 #endif
@@ -207,6 +210,7 @@ static float32x4_t neon_max(float32x4_t a, float32x4_t b) {
 #define max(a, b) neon_max(a, b)
 #define ROWS 6
 #define PANELS 1
+#define LATE false
 #define EACH_ROWS EACH_ROWS_6
 #include "models/kernels/gemm_body.h"
 #endif

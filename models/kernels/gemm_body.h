@@ -5,6 +5,7 @@
  *   VEC, WIDTH     a vector of floats and how many it holds
  *   load(p), store(p, v), store_part(p, v, n), broadcast(p), fma(a, b, c) = a·b + c, zero(), max(a, b) = b when one is NaN
  *   ROWS, PANELS   rows of the largest tile, and panels side by side in it
+ *   LATE           whether a tile has so many stores that w had better follow later
  *   EACH_ROWS(DO, …)  DO(1, …) … DO(ROWS, …)
  *
  * No include guard, on purpose. */
@@ -108,7 +109,7 @@ TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct 
 /* ---- backward, to the weights: a tile is inputs × outputs
  *
  * A batch is narrow, so a tile's stores come close together. Of g and w in one piece they fill the queue of stores, and the
- * units that multiply wait: so a tile's w follow row by row while the next tile is summed. */
+ * units that multiply wait: so a large tile's w follow row by row while the next tile is summed. */
 
 /* rows × panels values of the packed arrays. */
 struct KERNEL(tile) {
@@ -118,12 +119,6 @@ struct KERNEL(tile) {
 /* The place of vector v of row i. */
 INLINE static size_t KERNEL(place)(const struct KERNEL(tile) * t, size_t i, size_t v) {
   return t->at + v / KERNEL(per_panel) * t->panel_stride + i * GEMM_PANEL + v % KERNEL(per_panel) * WIDTH;
-}
-
-/* momentum·g + decay·w, to which ∇ is added. */
-INLINE TARGET static VEC KERNEL(begin)(const struct gemm_update *u, size_t at) {
-  VEC sum = fma(broadcast(&u->momentum), load(u->g + at), zero());
-  return u->w && u->decay != 0 ? fma(broadcast(&u->decay), load(u->w + at), sum) : sum;
 }
 
 /* w ← w − rate·g, of row i of a tile. */
@@ -136,7 +131,7 @@ INLINE TARGET static void KERNEL(step_row)(size_t panels, const struct gemm_upda
   }
 }
 
-/* g of tile t, and the step of w of the tile before it. */
+/* g and w of tile t; LATE: g of tile t, and w of the tile before it. */
 INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const struct gemm_shape *s, const float *dy,
                                                const float *x, const struct gemm_update *update,
                                                const struct KERNEL(tile) * tile, const struct KERNEL(tile) * before) {
@@ -145,22 +140,36 @@ INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const
   VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
   EACH (v, panels * KERNEL(per_panel))
     EACH (i, rows)
-      sum[i][v] = KERNEL(begin)(&u, KERNEL(place)(&t, i, v));
-  size_t first = min_size(last.rows, s->n);
+      sum[i][v] = fma(broadcast(&u.momentum), load(u.g + KERNEL(place)(&t, i, v)), zero());
+  if (u.w && u.decay != 0)
+    EACH (v, panels * KERNEL(per_panel))
+      EACH (i, rows)
+        sum[i][v] = fma(broadcast(&u.decay), load(u.w + KERNEL(place)(&t, i, v)), sum[i][v]);
+  size_t first = min_size(LATE ? last.rows : rows, s->n);
   for (size_t r = 0; r < first; r++, x += s->x_stride, dy += GEMM_PANEL) {
     EACH (panel, panels) {
       __builtin_prefetch(u.g + KERNEL(place)(&t, rows + r, panel * KERNEL(per_panel)));
-      __builtin_prefetch(u.w + KERNEL(place)(&t, r, panel * KERNEL(per_panel)));
+      __builtin_prefetch((u.w ? u.w : u.g) + KERNEL(place)(&t, r, panel * KERNEL(per_panel)));
     }
-    KERNEL(step_row)(panels, &u, &last, r);
+    if (LATE)
+      KERNEL(step_row)(panels, &u, &last, r);
     KERNEL(multiply)(rows, panels, sum, 1, x, 1, 0, dy, s->n * GEMM_PANEL, 0);
   }
   KERNEL(multiply)(rows, panels, sum, s->n - first, x, 1, s->x_stride, dy, s->n * GEMM_PANEL, GEMM_PANEL);
-  for (size_t r = first; r < last.rows; r++)
+  for (size_t r = first; LATE && r < last.rows; r++)
     KERNEL(step_row)(panels, &u, &last, r);
-  EACH (v, panels * KERNEL(per_panel))
-    EACH (i, rows)
-      store(u.g + KERNEL(place)(&t, i, v), sum[i][v]);
+  const float minus_rate = -u.rate;
+  if (!LATE && u.w)
+    EACH (v, panels * KERNEL(per_panel))
+      EACH (i, rows) {
+        size_t at = KERNEL(place)(&t, i, v);
+        store(u.w + at, fma(broadcast(&minus_rate), sum[i][v], load(u.w + at)));
+        store(u.g + at, sum[i][v]);
+      }
+  else
+    EACH (v, panels * KERNEL(per_panel))
+      EACH (i, rows)
+        store(u.g + KERNEL(place)(&t, i, v), sum[i][v]);
 }
 
 /* One panel, or PANELS side by side, from output o on. */
@@ -169,7 +178,7 @@ INLINE TARGET static void KERNEL(weights_panels)(size_t panels, const struct gem
   struct KERNEL(tile) last = {.rows = 0};
   for (size_t i = 0, rows; i < s->n_in; i += rows) {
     rows = next_rows(s->n_in, i, ROWS);
-    const struct KERNEL(tile) t = {o * s->n_in + i * GEMM_PANEL, s->n_in * GEMM_PANEL, u->w ? rows : 0};
+    const struct KERNEL(tile) t = {o * s->n_in + i * GEMM_PANEL, s->n_in * GEMM_PANEL, LATE && u->w ? rows : 0};
     TILE(KERNEL(weights_tile), rows, panels, s, dy, x + i, u, &t, &last)
     last = t;
   }
@@ -193,7 +202,9 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
   const float one = 1, minus_rate = -update->rate;
   for (size_t o = 0; o < gemm_padded(s->n_out); o += WIDTH) {
     const float *dy = delta->panels + o / GEMM_PANEL * GEMM_PANEL * s->n + o % GEMM_PANEL;
-    VEC sum = KERNEL(begin)(update, o);
+    VEC sum = fma(broadcast(&update->momentum), load(update->g + o), zero());
+    if (update->w && update->decay != 0)
+      sum = fma(broadcast(&update->decay), load(update->w + o), sum);
     for (size_t i = 0; i < s->n; i++)
       sum = fma(broadcast(&one), load(dy + i * GEMM_PANEL), sum);
     if (update->w)
@@ -216,5 +227,6 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
 #undef zero
 #undef max
 #undef ROWS
+#undef LATE
 #undef PANELS
 #undef EACH_ROWS
