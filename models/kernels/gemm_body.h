@@ -138,9 +138,10 @@ INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const
   const struct gemm_update u = *update; /* these no store can change */
   const struct KERNEL(tile) t = *tile, last = *before;
   VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
-  EACH (v, panels * KERNEL(per_panel))
-    EACH (i, rows)
-      sum[i][v] = fma(broadcast(&u.momentum), load(u.g + KERNEL(place)(&t, i, v)), zero());
+  if (u.momentum != 0)
+    EACH (v, panels * KERNEL(per_panel))
+      EACH (i, rows)
+        sum[i][v] = fma(broadcast(&u.momentum), load(u.g + KERNEL(place)(&t, i, v)), zero());
   if (u.w && u.decay != 0)
     EACH (v, panels * KERNEL(per_panel))
       EACH (i, rows)
@@ -156,7 +157,7 @@ INLINE TARGET static void KERNEL(weights_tile)(size_t rows, size_t panels, const
     KERNEL(multiply)(rows, panels, sum, 1, x, 1, 0, dy, s->n * GEMM_PANEL, 0);
   }
   KERNEL(multiply)(rows, panels, sum, s->n - first, x, 1, s->x_stride, dy, s->n * GEMM_PANEL, GEMM_PANEL);
-  for (size_t r = first; LATE && r < last.rows; r++)
+  for (size_t r = first; r < last.rows; r++)
     KERNEL(step_row)(panels, &u, &last, r);
   const float minus_rate = -u.rate;
   if (!LATE && u.w)
@@ -202,7 +203,7 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
   const float one = 1, minus_rate = -update->rate;
   for (size_t o = 0; o < gemm_padded(s->n_out); o += WIDTH) {
     const float *dy = delta->panels + o / GEMM_PANEL * GEMM_PANEL * s->n + o % GEMM_PANEL;
-    VEC sum = fma(broadcast(&update->momentum), load(update->g + o), zero());
+    VEC sum = update->momentum != 0 ? fma(broadcast(&update->momentum), load(update->g + o), zero()) : zero();
     if (update->w && update->decay != 0)
       sum = fma(broadcast(&update->decay), load(update->w + o), sum);
     for (size_t i = 0; i < s->n; i++)
