@@ -206,8 +206,8 @@ static void check_shape(const struct conv_shape *s, size_t n, bool relu) {
 static void check_channels(size_t n, size_t height, size_t width, size_t kernel_height, size_t kernel_width,
                            size_t stride, size_t pad_height, size_t pad_width) {
   static const size_t channels[] = {1, 3, 8, 9, 16, 17, 33, 64};
-  enum { N = sizeof channels / sizeof *channels };
-  for (size_t i = 0; i < N * N; i++) {
+  enum { N = sizeof channels / sizeof *channels, N_PAIRS = N * N };
+  for (size_t i = 0; i < N_PAIRS; i++) {
     if (channels[i / N] * channels[i % N] > 600 && pad_height * stride != 1)
       continue;
     struct conv_shape s = shape_of(height, width, channels[i / N], kernel_height, kernel_width, stride, pad_height,
@@ -271,6 +271,18 @@ START_TEST(batches_of_every_size) {
 }
 END_TEST
 
+/* Every way of a border, of what is left of a tile of outputs, and of tiles of several series. */
+START_TEST(series_with_three_taps) {
+  static const size_t channels[][2] = {{16, 16}, {16, 64}, {48, 16}, {64, 48}};
+  for (size_t i = 0; i < sizeof channels / sizeof *channels; i++)
+    for (size_t pad = 0; pad <= 2; pad++)
+      for (size_t steps = 3; steps <= 70; steps += steps < 10 ? 1 : 59) {
+        struct conv_shape s = shape_of(1, steps, channels[i][0], 1, 3, 1, 0, pad, channels[i][1]);
+        check_shape(&s, 1 + steps % 6, pad != 1);
+      }
+}
+END_TEST
+
 /* A sample of 66 000 values: fewer samples are worked on together. */
 START_TEST(large_samples) {
   struct conv_shape s = shape_of(64, 128, 8, 3, 3, 1, 1, 1, 8);
@@ -278,28 +290,37 @@ START_TEST(large_samples) {
 }
 END_TEST
 
-START_TEST(nan_passes_relu) {
-  struct conv_shape s = shape_of(4, 4, 2, 3, 3, 1, 1, 1, 3);
+static void check_nan(const struct conv_shape *s) {
   struct cpu cpu = cpu_detect();
-  size_t n_kernels;
+  struct sample t = {.s = s, .n_w = (conv_taps(s) + 1) * s->c_out};
+  size_t n_kernels, n_x = s->height * s->width * s->c_in, n_y = conv_sites(s) * s->c_out;
+  float *x = calloc(n_x, sizeof *x), *w = calloc(t.n_w, sizeof *w), *y = floats(n_y);
+  ck_assert(x && w);
+  x[0] = NAN;
   const struct conv_kernel *const *kernels = conv_kernels(&n_kernels);
   for (size_t i = 0; i < n_kernels; i++) {
     const struct conv_kernel *k = kernels[i];
-    if ((k->fits && !k->fits(&s)) || !cpu_has(&cpu, &k->needs))
+    if ((k->fits && !k->fits(s)) || !cpu_has(&cpu, &k->needs))
       continue;
-    struct sample t = {.s = &s, .n_w = (conv_taps(&s) + 1) * s.c_out};
-    float x[32] = {0}, y[48], w[57] = {0};
-    x[0] = NAN;
-    float *own = own_of(k, &t, w), *scratch = floats(k->scratch(&s, 1));
-    k->forward(&s, &(struct conv_batch){.n = 1, .x = x, .w = own, .relu = true, .scratch = scratch, .y = y});
-    ck_assert_msg(isnan(y[0]) && isnan(y[2]), "%s", k->name);
+    float *own = own_of(k, &t, w), *scratch = floats(k->scratch(s, 1));
+    memset(y, 0, n_y * sizeof *y);
+    k->forward(s, &(struct conv_batch){.n = 1, .x = x, .w = own, .relu = true, .scratch = scratch, .y = y});
+    ck_assert_msg(isnan(y[0]) && isnan(y[s->c_out - 1]), "%s", k->name);
     free(own), free(scratch);
   }
+  free(x), free(w), free(y);
+}
+
+START_TEST(nan_passes_relu) {
+  struct conv_shape image = shape_of(4, 4, 2, 3, 3, 1, 1, 1, 3), of_series = shape_of(1, 8, 16, 1, 3, 1, 0, 1, 16);
+  check_nan(&image);
+  check_nan(&of_series);
 }
 END_TEST
 
 int main(void) {
   return SUITE_RUN("models/conv", three_by_three_with_a_border, three_by_three_without,
                    three_by_three_with_a_wide_border, five_by_five, two_steps_at_a_time, more_steps_than_taps,
-                   uneven_sides, one_by_one, series, batches_of_every_size, large_samples, nan_passes_relu);
+                   uneven_sides, one_by_one, series, batches_of_every_size, series_with_three_taps, large_samples,
+                   nan_passes_relu);
 }
