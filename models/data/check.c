@@ -178,7 +178,8 @@ static void judge_unit(struct judge *j, const struct column_profile *c, const st
 }
 
 static struct expected expected_of(const struct contract *c, size_t i) {
-  struct expected x = {.has_scale = c->scale.rule == SCALE_FIXED && c->scale.n > 0};
+  bool is_category = !contract_is_image(c) && c->features[i].n_categories > 0; /* these are not scaled */
+  struct expected x = {.has_scale = c->scale.rule == SCALE_FIXED && c->scale.n > 0 && !is_category};
   if (contract_is_image(c))
     contract_range(c, &x.lo, &x.hi);
   else

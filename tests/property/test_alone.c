@@ -29,10 +29,11 @@ static const char job_yaml[] =
     "train: { epochs: 2, batch: 8, learning_rate: 0.1, momentum: 0.9, weight_decay: 0.001, schedule: cosine }\n"
     "init_seed: 7\ncount: 4\n";
 
-static const char site_yaml[] = "swarm: solo\nname: only\nlisten: []\npeers: []\nstore: { keep_last: 10 }\n"
-                                "log: { level: error }\n"
-                                "jobs:\n  - job: a.job.yaml\n    data: { train: rows.csv }\n"
-                                "    train: { seed: 3 }\n";
+static const char site_yaml[] =
+    "swarm: solo\nname: only\nlisten: []\npeers: []\nstore: { keep_last: 10 }\nkernels: built-in\n"
+    "log: { level: error }\n"
+    "jobs:\n  - job: a.job.yaml\n    data: { train: rows.csv }\n"
+    "    train: { seed: 3 }\n";
 
 static void write_rows(const struct site_folder *folder) {
   static const char *const classes[] = {"ok", "bad", "odd"};

@@ -1235,7 +1235,8 @@ START_TEST(a_model_from_elsewhere_is_gone_on_from) {
   learner_withheld(b.learner);
   float first;
   memcpy(&first, payload + 4 * (b.n - 1), sizeof first);
-  ck_assert_float_gt(first, (float)(b.n / 2));
+  size_t half = b.n / 2;
+  ck_assert_float_gt(first, (float)half);
   ck_assert_int_eq(learner_go_on_from(b.learner, x, true), ERR_OK);
   ck_assert_int_eq(learner_encode(b.learner, false, payload, &n_bytes), ERR_OK);
   memcpy(&first, payload + 4 * (b.n - 1), sizeof first);

@@ -5,7 +5,7 @@
 
 #include "tests/unit/suite.h"
 
-static struct selection s; /* each test has a process of its own */
+static struct selection s; /* too large for a stack */
 
 START_TEST(a_key_says_layer_extent_and_batch) {
   char key[MAX_SELECTION_KEY_BYTES];
@@ -26,6 +26,7 @@ START_TEST(a_long_key_finds_itself) {
 END_TEST
 
 START_TEST(entries_are_found_and_changed) {
+  s = (struct selection){0};
   ck_assert_ptr_null(selection_find(NULL, "a"));
   ck_assert_ptr_null(selection_find(&s, "a"));
   ck_assert_int_eq(selection_put(&s, "a", "plain"), ERR_OK);
@@ -38,6 +39,7 @@ START_TEST(entries_are_found_and_changed) {
 END_TEST
 
 START_TEST(what_does_not_fit_is_refused) {
+  s = (struct selection){0};
   char text[4096];
   memset(text, 'x', sizeof text - 1);
   text[sizeof text - 1] = '\0';

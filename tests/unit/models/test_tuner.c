@@ -27,6 +27,7 @@ static struct tuner_split splits[64];
 static size_t n_splits;
 
 static void make_splits(void) {
+  n_splits = 0;
   for (uint32_t lanes = 1; lanes <= 8; lanes *= 2)
     for (uint32_t threads = 1; threads <= lanes && threads <= 4; threads *= 2)
       for (uint32_t block = 0; block < BATCH / lanes; block = block ? 2 * block : 4)
