@@ -122,7 +122,7 @@ static void choose(struct net *net, const struct net_config *config) {
     net->n_floats = place->offset + place->n_weights + l->n_statistics;
   }
   net->to_inputs = config->to_inputs;
-  while (!net->to_inputs && a->layers[net->first_trained].n_trained == 0)
+  while (!net->to_inputs && net->first_trained < a->n_layers && a->layers[net->first_trained].n_trained == 0)
     net->first_trained++;
 }
 

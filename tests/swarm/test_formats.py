@@ -91,7 +91,8 @@ class Damaged(Folder):
                     self.assertEqual(len(err.splitlines()), 1, err)
                 self.assertLess(len(lines[0]) - len(str(self.folder)), 400)
                 extra = peak - (base if role in ("data", "images") else base_import)
-                self.assertLess(extra, 8 * MIB + path.stat().st_size * 2, f"{extra / MIB:.1f} MiB more than a good file takes")
+                if not agents.options.small:  # a sanitiser keeps freed memory and borders around the rest
+                    self.assertLess(extra, 8 * MIB + path.stat().st_size * 2, f"{extra / MIB:.1f} MiB more than a good file takes")
                 most = max(most, extra)
         self.assertGreaterEqual(len(files), 60)
         print(f"{len(files)} damaged files refused, at most {most / MIB:.1f} MiB more than a good one", file=sys.stderr)
