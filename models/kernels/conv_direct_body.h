@@ -15,6 +15,9 @@
  *   EACH_TILE(make)     make(rows, taps, vectors, slides) of the tiles of ∂L/∂w, each with less registers than there are
  *
  * No include guard, on purpose. */
+/* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result, bugprone-macro-parentheses, misc-redundant-expression,
+ * clang-analyzer-deadcode.DeadStores, readability-non-const-parameter): what a macro makes the same for one set differs
+ * for another. */
 
 enum { KERNEL(channels) = WIDTH / GROUP };
 
@@ -579,3 +582,4 @@ static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch
       KERNEL(back_inputs)(s, n, dz, mirrored, d->dx + at * size);
   }
 }
+/* NOLINTEND */

@@ -45,13 +45,14 @@ static size_t winograd_scratch(const struct conv_shape *s, size_t n) {
   return PLACES * (2 * s->c_in * s->c_out + TILES_TOGETHER * (2 * s->c_in + s->c_out) + s->c_in + s->c_out);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written through the tiling
 static struct tiling tiling_of(const struct conv_shape *s, float *scratch) {
   struct tiling t = {.s = s, .high = (s->out_height + 1) / 2, .wide = (s->out_width + 1) / 2, .u = scratch};
   t.du = t.u + PLACES * s->c_in * s->c_out;
   t.v = t.du + PLACES * s->c_in * s->c_out;
-  t.dv = t.v + PLACES * TILES_TOGETHER * s->c_in;
-  t.m = t.dv + PLACES * TILES_TOGETHER * s->c_in;
-  t.patch = t.m + PLACES * TILES_TOGETHER * s->c_out;
+  t.dv = t.v + (size_t)PLACES * TILES_TOGETHER * s->c_in;
+  t.m = t.dv + (size_t)PLACES * TILES_TOGETHER * s->c_in;
+  t.patch = t.m + (size_t)PLACES * TILES_TOGETHER * s->c_out;
   return t;
 }
 

@@ -23,7 +23,7 @@ static INLINE void largest_block(const struct block *b, size_t height, size_t wi
     for (size_t j = 0; j < width; j++) {
       lanes place = (lanes){0} + (float)(i * width + j);
       lanes_read(x + value_at(b, i, j), b->n_channels, &value);
-      lane_mask more = ~(value <= held) & (held == held);
+      lane_mask more = ~(value <= held) & (held == held); // NOLINT(misc-redundant-expression): false where it is NaN
       lanes_choose(&more, &value, &held);
       lanes_choose(&more, &place, &best);
     }

@@ -30,8 +30,8 @@ enum err selection_put(struct selection *s, const char *key, const char *kernel)
     return ERR_LIMIT;
   if (entry == NULL) {
     entry = &s->entries[s->n++];
-    strcpy(entry->key, key);
+    memcpy(entry->key, key, strlen(key) + 1);
   }
-  strcpy(entry->kernel, kernel);
+  memcpy(entry->kernel, kernel, strlen(kernel) + 1);
   return ERR_OK;
 }

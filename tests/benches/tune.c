@@ -41,10 +41,12 @@ static size_t cell_index(const struct plan *p, const struct tuner_cell *c) {
   return at;
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): c is declared */
 #define FOR_CELLS(p, c)                                                                                                \
   for (struct tuner_cell c = {0}; c.operation < (p)->n_operations; c.operation++)                                      \
     for (c.split = 0; c.split < (p)->n_splits; c.split++)                                                              \
       for (c.variant = 0; c.variant < (p)->operations[c.operation].n_variants; c.variant++)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static struct schema *make_plan(const char *line, uint32_t batch, uint32_t n_threads, struct plan *out_plan) {
   struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = 10};
@@ -85,7 +87,7 @@ static double fastest(struct workload *w) {
 
 /* The mean step over some periods of the quota, so that what is taken away counts. */
 static double mean(struct workload *w) {
-  double start = clock_s(), end;
+  double start, end;
   size_t n = 0;
   workload_run(w);
   start = clock_s();
@@ -294,6 +296,7 @@ static void bench_kernels(struct grid *g) {
       "dense 512, relu, dense 512, relu, dense classes",
       "dense 64, relu, dense 32, relu, dense 256, relu, dense 96, dense classes",
       "conv 5x5x8, relu, pool 2, conv 5x5x16, relu, pool 2, dense 128, relu, dense classes",
+      /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one line in two */
       "conv 3x3x16 pad 1, relu, conv 3x3x16 pad 1, relu, pool 2, conv 3x3x32 pad 1, relu, conv 1x1x64, relu, "
       "conv 3x3x64 stride 2, relu, dense classes",
   };
@@ -333,7 +336,7 @@ int main(int argc, char **argv) {
   struct team *team = team_start(host_threads(&h));
   g.host = (struct tuner_host){host_processors(&h), 0};
   if (argc >= 4)
-    s = make_plan(argv[2], (uint32_t)atoi(argv[3]), host_threads(&h), &g.plan);
+    s = make_plan(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), host_threads(&h), &g.plan);
   if (argc == 4 && strcmp(argv[1], "grid") == 0)
     bench_grid(&g, team);
   else if (argc == 5 && strcmp(argv[1], "return") == 0)

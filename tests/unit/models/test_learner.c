@@ -1220,7 +1220,7 @@ START_TEST(a_model_from_elsewhere_is_gone_on_from) {
   struct bench b;
   bench_init(&b, CODEC_F32);
   struct train_report report;
-  float *x = malloc(b.n * sizeof *x);
+  float *x = calloc(b.n, sizeof *x);
   uint8_t *payload = malloc(learner_payload_bound(b.learner));
   size_t n_bytes;
   ck_assert(x != NULL && payload != NULL);

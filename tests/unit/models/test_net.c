@@ -112,7 +112,7 @@ static float *gradient_undropped(const char *line) {
 START_TEST(dropout_without_a_generator_is_not_there) {
   float *with = gradient_undropped("dense 4, dropout 0.5, dense classes");
   float *without = gradient_undropped("dense 4, dense classes");
-  ck_assert_mem_eq(with, without, (INPUTS * 4 + 4 + 4 * 3 + 3) * sizeof *with);
+  ck_assert_mem_eq(with, without, sizeof(float[INPUTS * 4 + 4 + 4 * 3 + 3]));
   ck_assert(with[0] != 0);
   free(with);
   free(without);
@@ -131,7 +131,7 @@ static void check_nan(const char *layers, const struct contract *c, struct cpu c
   net_init_weights(a, &seed, w);
   net_load(net, w);
   for (size_t at = 0; at < a->n_inputs; at++) {
-    for (size_t i = 0; i < 2 * a->n_inputs; i++)
+    for (size_t i = 0; i < (size_t)2 * a->n_inputs; i++)
       net_input(net)[i] = (float)i;
     net_input(net)[at] = NAN;
     ck_assert_msg(isnan(net_forward(net, w, 2)[0]), "%s: [%zu]", layers, at);

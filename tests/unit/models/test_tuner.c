@@ -45,7 +45,8 @@ static double truth(size_t operation, const struct tuner_split *s, uint32_t vari
                 ceil(of_lane / at_once) * kernels[k].call;
   double sum = s->lanes > 1 ? s->lanes * o->depth * o->channels / 4e9 : 0;
   double seconds = lane * ceil((double)s->lanes / s->threads) * s->threads / fmin(s->threads, processors) + sum;
-  uint64_t h = rng_mix(rng_mix(rng_mix(seed + operation) + variant) + s->lanes * 1000 + s->threads * 100 + s->block);
+  uint64_t h = rng_mix(rng_mix(rng_mix(seed + operation) + variant) + s->lanes * UINT64_C(1000) +
+                       s->threads * UINT64_C(100) + s->block);
   return (seconds + (s->threads > 1 ? 4e-6 : 0)) * (1 + 0.04 * ((double)(h >> 11) * 0x1p-53 - 0.5));
 }
 
