@@ -258,22 +258,6 @@ static inline four four_where_equal(four a, float x, four v) {
       make(3, 3, 1, 1) make(1, 1, 2, 0) make(1, 3, 2, 0) make(1, 4, 2, 0) make(1, 5, 2, 0) make(1, 6, 2, 0)
 #include "models/kernels/conv_direct_body.h"
 
-#undef KERNEL
-#undef TARGET
-#undef VEC
-#undef WIDTH
-#undef take
-#undef take_weights
-#undef broadcast
-#undef zero
-#undef rectify
-#undef put
-#undef add
-#undef give
-#undef where_equal
-#undef LARGEST
-#undef fma
-
 const struct conv_kernel conv_direct = {.name = "direct",
                                         .pools = true,
                                         .weights = portable_weights,
@@ -313,6 +297,7 @@ INLINE AVX2 static __m256 avx2_where_equal(__m256 a, float x, __m256 v) {
 #define TARGET AVX2
 #define VEC __m256
 #define WIDTH 8
+#define GROUP 1
 #define take _mm256_loadu_ps
 #define take_weights _mm256_loadu_ps
 #define broadcast _mm256_broadcast_ss
@@ -331,22 +316,6 @@ INLINE AVX2 static __m256 avx2_where_equal(__m256 a, float x, __m256 v) {
   make(1, 1) make(2, 1) make(3, 1) make(4, 1) make(5, 1) make(6, 1) make(7, 1) make(8, 1) make(9, 1) make(10, 1)       \
       make(11, 1) make(12, 1)
 #include "models/kernels/conv_direct_body.h"
-
-#undef KERNEL
-#undef TARGET
-#undef VEC
-#undef WIDTH
-#undef take
-#undef take_weights
-#undef broadcast
-#undef zero
-#undef rectify
-#undef put
-#undef add
-#undef give
-#undef where_equal
-#undef LARGEST
-#undef fma
 
 const struct conv_kernel conv_direct_avx2 = {.name = "direct-avx2",
                                              .needs = {.avx2 = true},
@@ -386,6 +355,7 @@ INLINE AVX512 static __m512 avx512_where_equal(__m512 a, float x, __m512 v) {
 #define TARGET AVX512
 #define VEC __m512
 #define WIDTH 16
+#define GROUP 1
 #define take _mm512_loadu_ps
 #define take_weights _mm512_loadu_ps
 #define broadcast(p) _mm512_set1_ps(*(p))
@@ -461,14 +431,18 @@ static bool paired_fits(const struct conv_shape *s) {
   return s->c_out <= 16 || s->c_in <= 8;
 }
 
-#undef KERNEL
-#undef GROUP
-#undef take_weights
-#undef broadcast
-#undef put
-#undef add
 #define KERNEL(name) paired_##name
+#define TARGET AVX512
+#define VEC __m512
+#define WIDTH 16
 #define GROUP 2
+#define take _mm512_loadu_ps
+#define zero _mm512_setzero_ps
+#define rectify(v) _mm512_max_ps(_mm512_setzero_ps(), v)
+#define give _mm512_storeu_ps
+#define where_equal avx512_where_equal
+#define LARGEST pool_avx2.largest
+#define fma _mm512_fmadd_ps
 #define take_weights paired_load_weights
 #define broadcast paired_broadcast
 #define put paired_put

@@ -14,7 +14,7 @@
  *   EACH_SITES(make, v) make(1, v) … make(most, v), most being SITES(v)
  *   EACH_TILE(make)     make(rows, taps, vectors, slides) of the tiles of ∂L/∂w, each with less registers than there are
  *
- * No include guard, on purpose. */
+ * Clears them but SITES and EACH_…, which instruction sets share. No include guard, on purpose. */
 /* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result, bugprone-macro-parentheses, misc-redundant-expression,
  * clang-analyzer-deadcode.DeadStores, readability-non-const-parameter): what a macro makes the same for one set differs
  * for another. */
@@ -582,4 +582,21 @@ static void KERNEL(backward)(const struct conv_shape *s, const struct conv_batch
       KERNEL(back_inputs)(s, n, dz, mirrored, d->dx + at * size);
   }
 }
+
+#undef KERNEL
+#undef TARGET
+#undef VEC
+#undef WIDTH
+#undef GROUP
+#undef take
+#undef take_weights
+#undef broadcast
+#undef zero
+#undef rectify
+#undef put
+#undef add
+#undef give
+#undef where_equal
+#undef LARGEST
+#undef fma
 /* NOLINTEND */
