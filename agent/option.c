@@ -6,6 +6,7 @@
 #include "agent/config.h"
 #include "agent/option_type.h"
 #include "agent/scalar.h"
+#include "base/edit_distance.h"
 
 static const enum option_group base_groups[N_OPTION_BASES] = {
     [IN_SITE] = GROUP_SITE, [IN_PEER] = GROUP_PEER,    [IN_SITE_JOB] = GROUP_SITE_JOB,

@@ -41,9 +41,6 @@ MUST_USE enum err scalar_shape(const char *text, uint32_t out_shape[3], char why
 /* "0..255": two numbers, the first below the second. */
 MUST_USE enum err scalar_range(const char *text, double *out_lo, double *out_hi, char why[MAX_REASON_BYTES]);
 
-/* Levenshtein distance of the first 63 bytes. */
-size_t edit_distance(const char *a, const char *b);
-
 /* Whether `candidate` is near enough to `text` to be worth proposing. */
 bool is_near(const char *text, const char *candidate);
 

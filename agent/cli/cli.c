@@ -9,6 +9,7 @@
 #include "agent/cli/catalogue.h"
 #include "agent/cli/verbs.h"
 #include "agent/scalar.h"
+#include "base/edit_distance.h"
 
 /* ---- finding the verb --------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/edit_distance.h"
 #include "base/must.h"
 
 /* Words that stand for a layer and its argument. */
@@ -78,30 +79,6 @@ static size_t column_of(const struct parser *p, const struct word *w) {
 }
 
 /* ---- the nearest known word */
-
-static size_t min3(size_t a, size_t b, size_t c) {
-  size_t ab = a < b ? a : b;
-  return ab < c ? ab : c;
-}
-
-/* Levenshtein's distance; b is one of the table's short words. */
-static size_t edit_distance(const char *a, const char *b) {
-  size_t row[MAX_LAYER_NAME_BYTES];
-  size_t n_b = strlen(b);
-  MUST(n_b < MAX_LAYER_NAME_BYTES);
-  for (size_t j = 0; j <= n_b; j++)
-    row[j] = j;
-  for (size_t i = 1; a[i - 1]; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= n_b; j++) {
-      size_t above = row[j];
-      row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-      diagonal = above;
-    }
-  }
-  return row[n_b];
-}
 
 /* The shorthands, then the layers; NULL behind the last. */
 static const char *known_word(size_t i) {

@@ -1,4 +1,5 @@
 #include "agent/scalar.h"
+#include "base/edit_distance.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
