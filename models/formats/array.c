@@ -86,10 +86,6 @@ const char *array_type_name(enum array_type type) {
   return types[type].name;
 }
 
-const char *array_type_code(enum array_type type) {
-  return types[type].code;
-}
-
 enum err array_type_find(const char *code, enum array_type *out_type) {
   for (size_t i = 0; i < N_ARRAY_TYPES; i++)
     if (strcmp(types[i].code, code) == 0) {

@@ -41,11 +41,10 @@ struct array {
 /* Sets n_values and n_bytes; size 0 is allowed. ERR_LIMIT: they do not fit in 63 bits. */
 MUST_USE enum err array_measure(struct array *a);
 
-/* "float32", as NumPy says; "F32", as safetensors says. Static storage. */
+/* "float32", as NumPy says. Static storage. */
 const char *array_type_name(enum array_type type);
-const char *array_type_code(enum array_type type);
 
-/* By the safetensors code. ERR_NOT_FOUND. */
+/* By the safetensors code, "F32". ERR_NOT_FOUND. */
 MUST_USE enum err array_type_find(const char *code, enum array_type *out_type);
 
 size_t array_type_bytes(enum array_type type); /* of a value */
