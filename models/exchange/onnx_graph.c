@@ -252,22 +252,20 @@ static Onnx__ValueInfoProto *value_make(struct onnx_graph *g, const char *name, 
   return value;
 }
 
-void onnx_input(struct onnx_graph *g, const char *name, const char *what, size_t rank, const uint32_t *size) {
-  Onnx__ValueInfoProto *value = value_make(g, name, what, rank, size);
-  Onnx__ValueInfoProto **list = grown(g, g->proto.input, g->proto.n_input);
-  if (value == NULL || list == NULL)
+static void value_add(struct onnx_graph *g, Onnx__ValueInfoProto ***list, size_t *n, Onnx__ValueInfoProto *value) {
+  Onnx__ValueInfoProto **longer = grown(g, *list, *n);
+  if (value == NULL || longer == NULL)
     return;
-  g->proto.input = list;
-  list[g->proto.n_input++] = value;
+  *list = longer;
+  longer[(*n)++] = value;
+}
+
+void onnx_input(struct onnx_graph *g, const char *name, const char *what, size_t rank, const uint32_t *size) {
+  value_add(g, &g->proto.input, &g->proto.n_input, value_make(g, name, what, rank, size));
 }
 
 void onnx_output(struct onnx_graph *g, const char *name, const char *what, size_t rank, const uint32_t *size) {
-  Onnx__ValueInfoProto *value = value_make(g, name, what, rank, size);
-  Onnx__ValueInfoProto **list = grown(g, g->proto.output, g->proto.n_output);
-  if (value == NULL || list == NULL)
-    return;
-  g->proto.output = list;
-  list[g->proto.n_output++] = value;
+  value_add(g, &g->proto.output, &g->proto.n_output, value_make(g, name, what, rank, size));
 }
 
 /* ---- the file ---- */
