@@ -303,8 +303,6 @@ static const struct kernel depthwise_kernels[] = {
 #endif
 };
 
-#define KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)
-
 const struct layer_type layer_conv = {
     .word = "conv",
     .stem = "conv",
@@ -316,7 +314,7 @@ const struct layer_type layer_conv = {
     .tensors = conv_tensors,
     .init = conv_init,
     .flops = conv_flops,
-    KERNELS(conv_rows),
+    LAYER_KERNELS(conv_rows),
 };
 
 const struct layer_type layer_conv1d = {
@@ -330,7 +328,7 @@ const struct layer_type layer_conv1d = {
     .tensors = conv_tensors,
     .init = conv_init,
     .flops = conv_flops,
-    KERNELS(conv_rows),
+    LAYER_KERNELS(conv_rows),
 };
 
 const struct layer_type layer_depthwise = {
@@ -344,5 +342,5 @@ const struct layer_type layer_depthwise = {
     .tensors = depthwise_tensors,
     .init = depthwise_init,
     .flops = depthwise_flops,
-    KERNELS(depthwise_kernels),
+    LAYER_KERNELS(depthwise_kernels),
 };

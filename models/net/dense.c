@@ -156,6 +156,5 @@ const struct layer_type layer_dense = {
     .tensors = dense_tensors,
     .init = dense_init,
     .flops = dense_flops,
-    .kernels = kernels,
-    .n_kernels = sizeof kernels / sizeof *kernels,
+    LAYER_KERNELS(kernels),
 };

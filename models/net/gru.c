@@ -243,6 +243,5 @@ const struct layer_type layer_gru = {
     .tensors = tensors,
     .init = init,
     .flops = flops,
-    .kernels = kernels,
-    .n_kernels = sizeof kernels / sizeof *kernels,
+    LAYER_KERNELS(kernels),
 };

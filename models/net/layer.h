@@ -153,6 +153,9 @@ struct layer_type {
   size_t n_kernels;
 };
 
+/* The kernels of a type, a table of several. */
+#define LAYER_KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)
+
 /* The rows, in the order in which help lists them; NULL behind the last. */
 const struct layer_type *layer_type_at(size_t i);
 

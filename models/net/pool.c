@@ -178,15 +178,13 @@ static const struct kernel mean_kernels[] = {
 };
 
 #define SIDE "the side of its window, as in 2"
-#define KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)
-
 const struct layer_type layer_pool = {.word = "pool",
                                       .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
                                       .transparent = true,
                                       .shape = pool_shape,
                                       .text = pool_text,
                                       .flops = pool_flops,
-                                      KERNELS(largest_kernels)};
+                                      LAYER_KERNELS(largest_kernels)};
 const struct layer_type layer_avgpool = {
     .word = "avgpool",
     .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
@@ -194,10 +192,10 @@ const struct layer_type layer_avgpool = {
     .shape = pool_shape,
     .text = pool_text,
     .flops = pool_flops,
-    KERNELS(mean_kernels)};
+    LAYER_KERNELS(mean_kernels)};
 const struct layer_type layer_globalpool = {.word = "globalpool",
                                             .transparent = true,
                                             .shape = global_shape,
                                             .text = layer_text_word,
                                             .flops = pool_flops,
-                                            KERNELS(mean_kernels)};
+                                            LAYER_KERNELS(mean_kernels)};
