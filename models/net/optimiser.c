@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/must.h"
+#include "models/kernels/cpu.h"
 
 /* The numbers of one step, rounded once for all values. Both formulas are written so that what an option switches off is
  * a factor of 1 or a term of 0. */
@@ -81,6 +82,10 @@ __attribute__((target("avx2"))) static void adam_avx2(const struct numbers *s, f
   }
   adam_values(s, x + i, gradient + i, first + i, second + i, n - i);
 }
+
+#define AVX2(step) step##_avx2
+#else
+#define AVX2(step) NULL
 #endif
 
 /* ---- the table */
@@ -90,15 +95,9 @@ static const struct optimiser_type {
   size_t n_states;
   step_fn *plain, *avx2;
 } types[N_OPTIMISERS] = {
-#if defined __x86_64__
-    [OPTIMISER_SGD] = {"sgd", 1, sgd_plain, sgd_avx2},
-    [OPTIMISER_ADAM] = {"adam", 2, adam_plain, adam_avx2},
-    [OPTIMISER_ADAMW] = {"adamw", 2, adam_plain, adam_avx2},
-#else
-    [OPTIMISER_SGD] = {"sgd", 1, sgd_plain, NULL},
-    [OPTIMISER_ADAM] = {"adam", 2, adam_plain, NULL},
-    [OPTIMISER_ADAMW] = {"adamw", 2, adam_plain, NULL},
-#endif
+    [OPTIMISER_SGD] = {"sgd", 1, sgd_plain, AVX2(sgd)},
+    [OPTIMISER_ADAM] = {"adam", 2, adam_plain, AVX2(adam)},
+    [OPTIMISER_ADAMW] = {"adamw", 2, adam_plain, AVX2(adam)},
 };
 
 static const struct optimiser_type *type_of(enum optimiser kind) {
@@ -159,11 +158,7 @@ static struct numbers numbers_of(const struct optimiser_config *c, const struct 
 }
 
 size_t optimiser_kernels(void) {
-#if defined __x86_64__
-  return __builtin_cpu_supports("avx2") ? 2 : 1;
-#else
-  return 1;
-#endif
+  return cpu_detect().avx2 ? 2 : 1;
 }
 
 void optimiser_apply_by(size_t kernel, const struct optimiser_config *c, const struct optimiser_step *step, float *x,
