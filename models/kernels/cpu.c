@@ -22,3 +22,11 @@ bool cpu_has(const struct cpu *cpu, const struct cpu *needed) {
   return cpu->avx2 >= needed->avx2 && cpu->f16c >= needed->f16c && cpu->avx512 >= needed->avx512 &&
          cpu->neon >= needed->neon;
 }
+
+size_t cpu_fastest(const struct cpu *cpu, const struct cpu *needs, size_t stride, size_t n) {
+  const char *first = (const char *)needs;
+  size_t i = n - 1;
+  while (i > 0 && !cpu_has(cpu, (const struct cpu *)(const void *)(first + i * stride)))
+    i--;
+  return i;
+}

@@ -6,6 +6,7 @@
 #define MODELS_KERNELS_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct cpu {
   bool avx2;   /* AVX2 and FMA: functions with target("avx2,fma") */
@@ -19,5 +20,11 @@ struct cpu cpu_detect(void);
 
 /* Whether `cpu` has all that `needed` has. */
 bool cpu_has(const struct cpu *cpu, const struct cpu *needed);
+
+/* The last row of a table of kernels, each with a member `needs`, that `cpu` can run; the first needs nothing. */
+#define CPU_FASTEST(cpu, rows) cpu_fastest(cpu, &(rows)->needs, sizeof *(rows), sizeof(rows) / sizeof *(rows))
+
+/* The same, of n such members that begin `stride` bytes apart. */
+size_t cpu_fastest(const struct cpu *cpu, const struct cpu *needs, size_t stride, size_t n);
 
 #endif

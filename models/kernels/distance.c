@@ -101,8 +101,5 @@ const struct distance_kernel *distance_kernels(size_t *out_n) {
 
 const struct distance_kernel *distance_fastest(void) {
   const struct cpu cpu = cpu_detect();
-  size_t i = sizeof kernels / sizeof *kernels - 1;
-  while (!cpu_has(&cpu, &kernels[i].needs))
-    i--;
-  return &kernels[i];
+  return &kernels[CPU_FASTEST(&cpu, kernels)];
 }

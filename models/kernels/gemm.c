@@ -233,8 +233,5 @@ const struct gemm *gemm_kernel(size_t i) {
 }
 
 const struct gemm *gemm_fastest(const struct cpu *cpu) {
-  size_t i = sizeof kernels / sizeof *kernels - 1;
-  while (!cpu_has(cpu, &kernels[i].needs))
-    i--;
-  return &kernels[i];
+  return &kernels[CPU_FASTEST(cpu, kernels)];
 }

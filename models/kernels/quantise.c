@@ -86,8 +86,5 @@ const struct quantise_kernel *quantise_kernels(size_t *out_n) {
 
 const struct quantise_kernel *quantise_fastest(void) {
   const struct cpu cpu = cpu_detect();
-  size_t i = sizeof kernels / sizeof *kernels - 1;
-  while (!cpu_has(&cpu, &kernels[i].needs))
-    i--;
-  return &kernels[i];
+  return &kernels[CPU_FASTEST(&cpu, kernels)];
 }

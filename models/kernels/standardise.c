@@ -47,8 +47,5 @@ const struct standardise *standardise_kernels(size_t *out_n) {
 }
 
 const struct standardise *standardise_fastest(const struct cpu *cpu) {
-  size_t i = sizeof kernels / sizeof *kernels - 1;
-  while (!cpu_has(cpu, &kernels[i].needs))
-    i--;
-  return &kernels[i];
+  return &kernels[CPU_FASTEST(cpu, kernels)];
 }

@@ -25,6 +25,19 @@ START_TEST(a_feature_that_is_missing_is_noticed) {
 }
 END_TEST
 
+START_TEST(the_fastest_is_the_last_that_runs) {
+  static const struct {
+    const char *name;
+    struct cpu needs;
+  } rows[] = {{"plain", {0}}, {"avx2", {.avx2 = true}}, {"avx512", {.avx512 = true}}, {"neon", {.neon = true}}};
+  const struct cpu none = {0}, some = {.avx2 = true}, more = {.avx2 = true, .avx512 = true}, other = {.neon = true};
+  ck_assert_uint_eq(CPU_FASTEST(&none, rows), 0);
+  ck_assert_uint_eq(CPU_FASTEST(&some, rows), 1);
+  ck_assert_uint_eq(CPU_FASTEST(&more, rows), 2);
+  ck_assert_uint_eq(CPU_FASTEST(&other, rows), 3);
+}
+END_TEST
+
 /* Whether /proc/cpuinfo, where there is one, has the word in its line of flags. */
 static bool listed(const char *flags, const char *word) {
   size_t n = strlen(word);
@@ -53,5 +66,5 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("cpu", detection_is_stable_and_ordered, a_feature_that_is_missing_is_noticed,
-                   nothing_is_found_that_the_system_does_not_list);
+                   the_fastest_is_the_last_that_runs, nothing_is_found_that_the_system_does_not_list);
 }
