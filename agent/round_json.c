@@ -41,14 +41,18 @@ json_t *json_time(int64_t unix_s) {
   return json_string(text);
 }
 
-/* Hexadecimal; null for a file that is no longer kept. */
+/* Null for a file that is no longer kept. */
 static json_t *digest_text(const struct digest *d) {
-  if (digest_is_zero(d))
-    return json_null();
-  char text[2 * DIGEST_BYTES + 1];
-  for (size_t i = 0; i < DIGEST_BYTES; i++)
-    snprintf(text + 2 * i, 3, "%02x", d->bytes[i]);
-  return json_string(text);
+  char text[DIGEST_TEXT_BYTES];
+  digest_hex(d, text);
+  return digest_is_zero(d) ? json_null() : json_string(text);
+}
+
+json_t *json_names(const struct class_name *names, size_t n) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < n; i++)
+    json_array_append_new(list, json_string(names[i].text));
+  return list;
 }
 
 static json_t *count(uint64_t n) {

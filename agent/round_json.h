@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "models/contract.h"
 #include "store/store.h"
 
 /* "there is no round 418" */
@@ -20,6 +21,9 @@ json_t *contribution_json(const struct store_contribution *c);
 
 /* A round with "peers": its contributions. */
 json_t *round_json_with_peers(const struct store_round *r, const struct store_contribution *rows, size_t n_rows);
+
+/* Names of classes or categories, in their order. */
+json_t *json_names(const struct class_name *names, size_t n);
 
 /* RFC 3339 in UTC; null for a time that has no such form. */
 json_t *json_time(int64_t unix_s);

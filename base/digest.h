@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DIGEST_BYTES = 32, DIGEST_STATE_BYTES = 512 };
+enum { DIGEST_BYTES = 32, DIGEST_TEXT_BYTES = 2 * DIGEST_BYTES + 1, DIGEST_STATE_BYTES = 512 };
 
 struct digest {
   uint8_t bytes[DIGEST_BYTES];
@@ -42,6 +42,16 @@ static inline bool digest_equal(const struct digest *a, const struct digest *b) 
 static inline bool digest_is_zero(const struct digest *d) {
   static const struct digest zero;
   return digest_equal(d, &zero);
+}
+
+/* In hexadecimal, small letters. */
+static inline void digest_hex(const struct digest *d, char out_text[DIGEST_TEXT_BYTES]) {
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = 0; i < DIGEST_BYTES; i++) {
+    out_text[2 * i] = digits[d->bytes[i] >> 4];
+    out_text[2 * i + 1] = digits[d->bytes[i] & 15];
+  }
+  out_text[DIGEST_TEXT_BYTES - 1] = '\0';
 }
 
 #endif

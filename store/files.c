@@ -17,17 +17,12 @@ static const char folder_name[] = "files";
 static const char temporary_name[] = "new";
 
 struct name_text {
-  char chars[NAME_CHARS + 1];
+  char chars[DIGEST_TEXT_BYTES];
 };
 
 static struct name_text name_write(const struct digest *name) {
-  static const char hex[] = "0123456789abcdef";
   struct name_text text;
-  for (size_t i = 0; i < DIGEST_BYTES; i++) {
-    text.chars[2 * i] = hex[name->bytes[i] >> 4];
-    text.chars[2 * i + 1] = hex[name->bytes[i] & 15];
-  }
-  text.chars[NAME_CHARS] = '\0';
+  digest_hex(name, text.chars);
   return text;
 }
 

@@ -64,46 +64,41 @@ static void add_json(struct export *x, const char *key, json_t *value) {
 }
 
 static void add_digest(struct export *x, const char *key, const struct digest *d) {
-  char hex[2 * DIGEST_BYTES + 1];
-  for (size_t i = 0; i < DIGEST_BYTES; i++)
-    snprintf(hex + 2 * i, 3, "%02x", d->bytes[i]);
+  char hex[DIGEST_TEXT_BYTES];
+  digest_hex(d, hex);
   say_fact(x, key, "%s", hex);
 }
 
 static json_t *feature_json(const struct contract *c, size_t i) {
   double lo, hi;
   const struct feature *f = &c->features[i];
-  if (f->n_categories > 0) {
-    json_t *categories = json_array();
-    for (size_t k = 0; k < f->n_categories; k++)
-      json_array_append_new(categories, json_string(f->categories[k].text));
-    return json_pack("{s:s, s:o}", "name", f->name, "categories", categories);
-  }
+  if (f->n_categories > 0)
+    return json_pack("{s:s, s:o}", "name", f->name, "categories", json_names(f->categories, f->n_categories));
   contract_feature_range(c, i, &lo, &hi);
   float fill;
   json_t *missing = contract_fill(c, i, &fill) ? json_real((double)fill) : NULL;
-  return json_pack("{s:s, s:s, s:o*, s:o, s:o}", "name", c->features[i].name, "unit", c->features[i].unit, "missing",
-                   missing, "min", json_number(lo), "max", json_number(hi));
+  return json_pack("{s:s, s:s, s:o*, s:o, s:o}", "name", f->name, "unit", f->unit, "missing", missing, "min",
+                   json_number(lo), "max", json_number(hi));
+}
+
+static json_t *features_json(const struct contract *c) {
+  json_t *features = json_array();
+  for (size_t i = 0; i < c->n_features; i++)
+    json_array_append_new(features, feature_json(c, i));
+  return features;
 }
 
 static void add_meaning(struct export *x, const struct contract *c) {
   double lo, hi;
-  json_t *classes = json_array(), *features = json_array();
-  for (size_t i = 0; i < c->n_classes; i++)
-    json_array_append_new(classes, json_string(c->classes[i].text));
-  for (size_t i = 0; i < c->n_features; i++)
-    json_array_append_new(features, feature_json(c, i));
   contract_range(c, &lo, &hi);
   say_fact(x, "task", "%s", task_name(c->task));
   if (c->n_classes > 0)
-    add_json(x, "classes", json_incref(classes));
+    add_json(x, "classes", json_names(c->classes, c->n_classes));
   if (c->n_features > 0)
-    add_json(x, "features", json_incref(features));
+    add_json(x, "features", features_json(c));
   else
     say_fact(x, "input", "%" PRIu32 "x%" PRIu32 "x%" PRIu32, c->height, c->width, c->channels);
   add_json(x, "range", json_pack("[o, o]", json_number(lo), json_number(hi)));
-  json_decref(classes);
-  json_decref(features);
 }
 
 static void add_scale(struct export *x) {
@@ -368,9 +363,7 @@ static int write_files(struct call *call, struct export *x) {
 static int run(struct call *call, struct export *x, enum err e) {
   if (e != ERR_OK)
     return trial_error(call, &x->trial, e);
-  if ((e = learner_model_read(x->trial.learner, x->trial.model.bytes, x->trial.model.n_bytes)) == ERR_OK)
-    e = add_facts(x);
-  if (e != ERR_OK)
+  if ((e = add_facts(x)) != ERR_OK)
     return answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", err_sentence(e));
   if (!name_files(x, call->flags[FLAG_OUT]))
     return answer_error(call, EXIT_USAGE, err_name(ERR_LIMIT), NULL, "--out: the path is too long");

@@ -11,6 +11,7 @@
 #include "agent/cli/verbs.h"
 #include "agent/file.h"
 #include "agent/key.h"
+#include "agent/round_json.h"
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
 #include "agent/scalar.h"
@@ -150,11 +151,10 @@ static enum err judge_match(struct import *i, const char *path) {
 static void warn_of_contract(const struct import *i) {
   const char *theirs = tensor_file_note(i->file, "contract");
   struct digest own;
-  char hex[2 * DIGEST_BYTES + 1];
+  char hex[DIGEST_TEXT_BYTES];
   if (!theirs || contract_hash(i->site_job->job.contract, &digest_blake2b, &own) != ERR_OK)
     return;
-  for (size_t k = 0; k < DIGEST_BYTES; k++)
-    snprintf(hex + 2 * k, 3, "%02x", own.bytes[k]);
+  digest_hex(&own, hex);
   if (strcmp(theirs, hex) != 0)
     answer_warn(i->call,
                 "it was exported under another contract: its classes, features or scaling may mean something else");

@@ -6,6 +6,7 @@
 #include "agent/cli/trial.h"
 #include "agent/cli/verbs.h"
 #include "agent/round_json.h"
+#include "crypto/digest.h"
 #include "models/judging/prediction.h"
 
 enum { FLAG_MODEL };
@@ -117,13 +118,14 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 
 static json_t *predict_json(const struct trial *t, json_t *rows) {
   const struct contract *c = t->site_job->job.contract;
-  char label[ROUND_LABEL_BYTES];
-  json_t *classes = json_array();
-  for (size_t i = 0; i < c->n_classes; i++)
-    json_array_append_new(classes, json_string(c->classes[i].text));
+  struct digest hash;
+  char label[ROUND_LABEL_BYTES], contract[DIGEST_TEXT_BYTES];
+  if (contract_hash(c, &digest_blake2b, &hash) != ERR_OK)
+    return NULL;
+  digest_hex(&hash, contract);
   round_label_write(t->round.label, label);
-  return json_pack("{s:s, s:s, s:s, s:o, s:O}", "job", t->site_job->job.name, "label", label, "task",
-                   task_name(c->task), "classes", classes, "rows", rows);
+  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:O}", "job", t->site_job->job.name, "label", label, "contract", contract,
+                   "task", task_name(c->task), "classes", json_names(c->classes, c->n_classes), "rows", rows);
 }
 
 static int refuse(struct call *call, const struct answer_rows *a, const struct data_place *place, enum err e) {

@@ -39,7 +39,7 @@ MUST_USE enum err trial_open(struct trial *t, const struct config *config, const
 MUST_USE enum err trial_open_model(struct trial *t, const struct config *config, const struct site_job_config *site_job,
                                    enum test_set set, const struct model_choice *choice);
 
-/* Only what is stored, no data: can the model be used by this job as its file is now? ERR_SCHEMA. */
+/* Only what is stored, no data: can the model be used by this job as its file is now? The learner then has it. ERR_SCHEMA. */
 MUST_USE enum err trial_open_stored(struct trial *t, const struct config *config,
                                     const struct site_job_config *site_job, const struct model_choice *choice);
 void trial_close(struct trial *t);

@@ -181,8 +181,7 @@ static void lay_out(size_t n) {
     char text[80] = "files/";
     fill(bytes, 1 + i / 3, "phm"[i % 3]);
     struct digest name = digest_of(&digest_blake2b, bytes, sizeof bytes);
-    for (size_t k = 0; k < DIGEST_BYTES; k++)
-      snprintf(text + 6 + 2 * k, 3, "%02x", name.bytes[k]);
+    digest_hex(&name, text + strlen(text));
     write_file(text, bytes, sizeof bytes);
   }
   write_file(databases[0], patched, n);

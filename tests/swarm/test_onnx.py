@@ -193,14 +193,15 @@ class Tasks(Folder):
             self.assertEqual(row["class"], f"k{scores.argmax()}")
             self.assertEqual(row["probability"], max(row["probabilities"]))
         self.assertEqual((said["label"], [r["sample"] for r in said["rows"]]), ("1", list(range(1, 10))))
-        self.check_metadata(site)
+        self.check_metadata(site, said["contract"])
         self.check_views(site, said)
 
-    def check_metadata(self, site):
+    def check_metadata(self, site, contract):
         """What makes it usable is in the file, and in the card beside it."""
         notes = starling("export", "--out", "n.onnx", "--check", "--format", "json", cwd=site).data
         self.assertEqual((notes["layout"], notes["format"]), (None, "onnx"))
         file, card = (site / "m.onnx").read_bytes(), (site / "m.onnx.md").read_text()
+        self.assertEqual(notes["metadata"]["contract"], contract)
         for key in "classes", "features", "scale", "contract", "schema", "round", "local test":
             self.assertIn(key.encode(), file)
             self.assertIn(notes["metadata"][key].encode(), file)

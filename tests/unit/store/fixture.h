@@ -95,8 +95,7 @@ static inline void file_write(const char *path, const void *bytes, size_t n_byte
 
 static inline const char *digest_path(const struct fixture *f, const struct digest *name) {
   char text[80] = "files/";
-  for (size_t i = 0; i < DIGEST_BYTES; i++)
-    snprintf(text + 6 + 2 * i, 3, "%02x", name->bytes[i]);
+  digest_hex(name, text + strlen(text));
   return fixture_path(f, text);
 }
 
