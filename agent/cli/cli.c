@@ -120,7 +120,6 @@ static int take_verb_flag(struct call *call, int argc, const char *const *argv, 
   return 0;
 }
 
-/* What follows the verb. Returns EXIT_DONE when it fits. */
 /* What is shown in JSON, as names of files are, has to be text there: it is refused before anything is done with it. */
 static int refuse_bytes(struct call *call, int argc, const char *const *argv) {
   for (int i = 0; i < argc; i++) {
@@ -132,6 +131,7 @@ static int refuse_bytes(struct call *call, int argc, const char *const *argv) {
   return EXIT_DONE;
 }
 
+/* What follows the verb. Returns EXIT_DONE when it fits. */
 static int parse_rest(struct call *call, int argc, const char *const *argv) {
   const struct verb *v = call->verb;
   bool flags_ended = false;
