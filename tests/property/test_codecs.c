@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "models/learner.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 

@@ -11,6 +11,7 @@
 #include "models/judging/comparison.h"
 #include "models/learner.h"
 #include "tests/unit/models/toy.h"
+#include "tests/unit/suite.h"
 
 enum { SITES = 200, MOST_FALSE = 10, LEAST_SEEN = 180, LIMIT_S = 50 };
 
@@ -159,18 +160,6 @@ START_TEST(ten_times_the_samples) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("helps");
-  TCase *tcase = tcase_create("helps");
-  tcase_set_timeout(tcase, LIMIT_S);
-  tcase_add_test(tcase, equal_models);
-  tcase_add_test(tcase, equal_models_by_balanced_accuracy);
-  tcase_add_test(tcase, a_gain_of_five_points);
-  tcase_add_test(tcase, other_train_seeds);
-  tcase_add_test(tcase, ten_times_the_samples);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return SUITE_RUN_WITHIN("helps", LIMIT_S, equal_models, equal_models_by_balanced_accuracy, a_gain_of_five_points,
+                          other_train_seeds, ten_times_the_samples);
 }

@@ -3,7 +3,8 @@
 #include "base/rng.h"
 #include "gossip/zmq_link.h"
 #include "tests/property/hostile.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
+#include "tests/unit/suite.h"
 
 /* ---- one bit is wrong ------------------------------------------------------------------------------------------------ */
 
@@ -420,7 +421,6 @@ START_TEST(nobody_enters_past_a_closed_gate) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("hostile_wire");
   TCase *tcase = tcase_create("hostile_wire");
   tcase_set_timeout(tcase, SUITE_LIMIT_S);
   tcase_add_test(tcase, a_message_with_one_wrong_bit_is_refused);
@@ -434,10 +434,5 @@ int main(void) {
   tcase_add_test(tcase, an_unknown_key_gets_no_byte_and_reaches_no_handler);
   tcase_add_test(tcase, over_sockets_an_unknown_key_gets_no_byte);
   tcase_add_loop_test(tcase, nobody_enters_past_a_closed_gate, 0, 2);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("hostile_wire", tcase);
 }

@@ -14,7 +14,8 @@
 #include "crypto/aead.h"
 #include "crypto/identity.h"
 #include "tests/property/hostile.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
+#include "tests/unit/suite.h"
 
 enum { MAX_SECRETS = 4096, SECRET_BYTES = 32, PREFIX_BITS = 1 << 16, PART_BYTES = 1 << 20 };
 
@@ -341,6 +342,6 @@ int main(void) {
     puts("sanitisers and valgrind keep copies of memory of their own");
     return 77; /* skipped */
   }
-  return LONG_SUITE_RUN("key_memory", no_key_that_is_over_is_in_memory, no_key_is_left_on_a_stack,
-                        no_function_leaves_a_key_on_its_stack);
+  return SUITE_RUN_WITHIN("key_memory", SUITE_LIMIT_S, no_key_that_is_over_is_in_memory, no_key_is_left_on_a_stack,
+                          no_function_leaves_a_key_on_its_stack);
 }

@@ -11,7 +11,8 @@
 #include "base/rng.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
+#include "tests/unit/suite.h"
 
 enum { N_PEERS = 200, ANSWER_MS = 60000 };
 
@@ -340,6 +341,6 @@ START_TEST(denormals_and_negative_zero_are_kept) {
 END_TEST
 
 int main(void) {
-  return LONG_SUITE_RUN("non_finite", what_is_not_finite_reaches_no_model_and_no_copy, a_sum_that_overflows_is_refused,
-                        denormals_and_negative_zero_are_kept);
+  return SUITE_RUN_WITHIN("non_finite", SUITE_LIMIT_S, what_is_not_finite_reaches_no_model_and_no_copy,
+                          a_sum_that_overflows_is_refused, denormals_and_negative_zero_are_kept);
 }

@@ -1,7 +1,8 @@
 /* How long keys work, in virtual time: no longer than 120 s, 2^20 frames or 1 GiB and what a handshake takes, and when they
  * are over, nothing opens under them. */
 #include "tests/property/hostile.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
+#include "tests/unit/suite.h"
 
 /* The session under which `from` has sealed the frame. */
 static const struct session *session_of_frame(struct agent *from, const struct agent *to, const uint8_t *frame,
@@ -159,7 +160,7 @@ START_TEST(after_three_minutes_keys_open_and_seal_nothing) {
 END_TEST
 
 int main(void) {
-  return LONG_SUITE_RUN("rekey", no_key_works_longer_than_two_minutes, keys_are_renewed_after_a_million_frames,
-                        keys_are_renewed_after_a_gibibyte, a_frame_under_keys_that_are_over_is_refused,
-                        after_three_minutes_keys_open_and_seal_nothing);
+  return SUITE_RUN_WITHIN("rekey", SUITE_LIMIT_S, no_key_works_longer_than_two_minutes,
+                          keys_are_renewed_after_a_million_frames, keys_are_renewed_after_a_gibibyte,
+                          a_frame_under_keys_that_are_over_is_refused, after_three_minutes_keys_open_and_seal_nothing);
 }

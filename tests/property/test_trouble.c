@@ -3,7 +3,7 @@
  * and everybody merges everybody. */
 #include "base/must.h"
 #include "tests/property/flock.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
 #include "tests/unit/suite.h"
 
 enum { TROUBLE_MS = 120000, HEALED_MS = 90000 };
@@ -107,13 +107,7 @@ START_TEST(whatever_happens_all_go_on_together_once_it_is_healed) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("trouble");
   TCase *tcase = tcase_create("trouble");
   tcase_add_loop_test(tcase, whatever_happens_all_go_on_together_once_it_is_healed, 1, (int)sized(4, 40, 400) + 1);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("trouble", tcase);
 }

@@ -5,11 +5,9 @@
 #include <check.h>
 #include <stddef.h>
 
-static inline int suite_run(const char *name, const TTest *const *tests, size_t n_tests) {
+/* The suite of one case, whose fixture, limit and loops the caller has set. */
+static inline int suite_run_case(const char *name, TCase *tcase) {
   Suite *suite = suite_create(name);
-  TCase *tcase = tcase_create(name);
-  for (size_t i = 0; i < n_tests; i++)
-    tcase_add_test(tcase, tests[i]);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
@@ -18,7 +16,19 @@ static inline int suite_run(const char *name, const TTest *const *tests, size_t 
   return failed != 0;
 }
 
-#define SUITE_RUN(name, ...)                                                                                           \
-  suite_run(name, (const TTest *const[]){__VA_ARGS__}, sizeof(const TTest *const[]){__VA_ARGS__} / sizeof(TTest *))
+/* `limit_s`: for tests that take longer than Check expects; 0: as Check has it. */
+static inline int suite_run(const char *name, double limit_s, const TTest *const *tests, size_t n_tests) {
+  TCase *tcase = tcase_create(name);
+  if (limit_s > 0)
+    tcase_set_timeout(tcase, limit_s);
+  for (size_t i = 0; i < n_tests; i++)
+    tcase_add_test(tcase, tests[i]);
+  return suite_run_case(name, tcase);
+}
+
+#define SUITE_RUN_WITHIN(name, limit_s, ...)                                                                           \
+  suite_run(name, limit_s, (const TTest *const[]){__VA_ARGS__},                                                        \
+            sizeof(const TTest *const[]){__VA_ARGS__} / sizeof(TTest *))
+#define SUITE_RUN(name, ...) SUITE_RUN_WITHIN(name, 0, __VA_ARGS__)
 
 #endif

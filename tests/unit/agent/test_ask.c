@@ -237,7 +237,6 @@ START_TEST(silence_is_a_time_out) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("agent/ask");
   TCase *tcase = tcase_create("agent/ask");
   tcase_set_timeout(tcase, 20);
   tcase_add_test(tcase, status_is_a_view_of_the_answer);
@@ -248,10 +247,5 @@ int main(void) {
   tcase_add_loop_test(tcase, garbage_is_an_internal_error, 0, sizeof garbage / sizeof *garbage);
   tcase_add_test(tcase, a_flood_is_refused);
   tcase_add_test(tcase, silence_is_a_time_out);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("agent/ask", tcase);
 }

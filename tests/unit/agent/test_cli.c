@@ -291,7 +291,6 @@ START_TEST(without_an_agent_the_exit_code_is_2) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("agent/cli");
   TCase *tcase = tcase_create("agent/cli");
   tcase_add_loop_test(tcase, misuse_is_one_line_and_exit_4, 0, sizeof misuses / sizeof *misuses);
   tcase_add_test(tcase, an_error_in_json_is_on_standard_output);
@@ -304,10 +303,5 @@ int main(void) {
   tcase_add_test(tcase, config_keys_explains);
   tcase_add_test(tcase, a_peer_is_added_once);
   tcase_add_test(tcase, without_an_agent_the_exit_code_is_2);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("agent/cli", tcase);
 }

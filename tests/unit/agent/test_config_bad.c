@@ -1,6 +1,7 @@
 /* Malformed configurations: each names its error, its place and what to write instead. */
 #include "agent/config.h"
 #include "tests/unit/agent/site_folder.h"
+#include "tests/unit/suite.h"
 
 /* NULL: the good one of site_folder.h. */
 static const struct {
@@ -315,7 +316,6 @@ START_TEST(a_bad_file_of_conf_d_is_named) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("agent/config_bad");
   TCase *tcase = tcase_create("agent/config_bad");
   tcase_add_loop_test(tcase, a_malformed_config_names_place_and_remedy, 0, sizeof cases / sizeof *cases);
   tcase_add_test(tcase, a_nul_byte_is_refused);
@@ -324,10 +324,5 @@ int main(void) {
   tcase_add_test(tcase, a_missing_file_is_named);
   tcase_add_test(tcase, a_fifo_does_not_block);
   tcase_add_test(tcase, a_bad_file_of_conf_d_is_named);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("agent/config_bad", tcase);
 }

@@ -186,7 +186,6 @@ START_TEST(a_headline_follows_its_metric) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("agent/table");
   TCase *tcase = tcase_create("agent/table");
   tcase_add_loop_test(tcase, a_value_is_shown_in_its_unit, 0, sizeof values / sizeof *values);
   tcase_add_test(tcase, columns_are_aligned);
@@ -196,10 +195,5 @@ int main(void) {
   tcase_add_test(tcase, no_rows_are_a_heading);
   tcase_add_test(tcase, control_characters_are_escaped);
   tcase_add_test(tcase, paths_reach_into_objects);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("agent/table", tcase);
 }

@@ -6,6 +6,7 @@
 
 #include "gossip/zmq_link.h"
 #include "tests/unit/gossip/world.h"
+#include "tests/unit/suite.h"
 
 enum { SOON_MS = 4000 };
 
@@ -368,7 +369,6 @@ START_TEST(lent_descriptors_are_polled) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("zmq_link");
   TCase *tcase = tcase_create("zmq_link");
   tcase_set_timeout(tcase, 30);
   tcase_add_test(tcase, three_agents_meet_and_a_payload_arrives_whole);
@@ -384,10 +384,5 @@ int main(void) {
   tcase_add_test(tcase, what_is_not_an_agent_is_said_in_words);
   tcase_add_test(tcase, an_address_in_use_is_named);
   tcase_add_test(tcase, lent_descriptors_are_polled);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("zmq_link", tcase);
 }

@@ -15,7 +15,7 @@
 #include "models/kernels/quantise.h"
 #include "models/kernels/select.h"
 #include "models/kernels/standardise.h"
-#include "tests/property/size.h"
+#include "tests/size.h"
 #include "tests/unit/models/guarded.h"
 #include "tests/unit/suite.h"
 

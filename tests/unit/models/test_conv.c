@@ -6,8 +6,8 @@
 #include "base/rng.h"
 #include "models/kernels/conv.h"
 #include "models/kernels/pool.h"
-#include "tests/property/size.h"
 #include "tests/ref/conv_twin.h"
+#include "tests/size.h"
 #include "tests/unit/suite.h"
 
 /* Exactly n floats, so that sanitisers see what is read or written beside them. */

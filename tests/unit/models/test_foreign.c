@@ -278,7 +278,6 @@ START_TEST(the_layout_is_guessed) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("foreign");
   TCase *tcase = tcase_create("foreign");
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, layers_are_matched_in_the_order_of_their_numbers);
@@ -289,10 +288,5 @@ int main(void) {
   tcase_add_test(tcase, kernels_are_turned);
   tcase_add_test(tcase, every_layout_goes_there_and_back);
   tcase_add_test(tcase, the_layout_is_guessed);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("foreign", tcase);
 }

@@ -91,17 +91,11 @@ START_TEST(nothing_is_overwritten_and_nothing_left_behind) {
 END_TEST
 
 int main(void) {
-  Suite *s = suite_create("onnx");
   TCase *t = tcase_create("onnx");
   tcase_add_checked_fixture(t, setup, teardown);
   tcase_add_test(t, every_kind_of_layer_has_a_row);
   tcase_add_test(t, a_graph_has_names_shapes_values_and_notes);
   tcase_add_test(t, gates_of_a_gru_are_in_onnx_order);
   tcase_add_test(t, nothing_is_overwritten_and_nothing_left_behind);
-  suite_add_tcase(s, t);
-  SRunner *runner = srunner_create(s);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run_case("onnx", t);
 }
