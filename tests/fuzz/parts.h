@@ -11,6 +11,7 @@
 #include "base/must.h"
 #include "crypto/identity.h"
 #include "crypto/random.h"
+#include "models/formats/data_file.h"
 
 /* The identity of the seed n, 0, 0 …; to be made once a program: guarded memory is slow to come by. */
 static inline struct identity *identity_numbered(uint8_t n) {
@@ -46,6 +47,16 @@ static inline struct memory_file memory_file_new(const void *bytes, size_t n) {
 
 static inline void memory_file_free(struct memory_file *f) {
   close(f->fd);
+}
+
+/* A reader of files says what is wrong whenever it refuses one, and only then. */
+static inline void memory_file_read(const void *bytes, size_t n,
+                                    enum err (*read_all)(const char *path, struct data_place *why)) {
+  struct memory_file f = memory_file_new(bytes, n);
+  struct data_place why = {0};
+  enum err e = read_all(f.path, &why);
+  MUST((e == ERR_OK) == (why.sentence[0] == '\0'));
+  memory_file_free(&f);
 }
 
 #endif
