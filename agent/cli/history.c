@@ -2,9 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/round_json.h"
 #include "crypto/digest.h"
+#include "crypto/random.h"
 
 enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
   enum err e = store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
@@ -12,6 +14,30 @@ enum err history_open(const struct config *c, struct store **out_store, char why
     return e;
   snprintf(why, MAX_REASON_BYTES, "%.190s: no agent has run there yet; start one with `starling run`", c->state_dir);
   return ERR_NOT_CONNECTED; /* not to be taken for a round that is missing */
+}
+
+enum err history_identity(const struct config *c, uint8_t out_identity[32], char why[MAX_REASON_BYTES]) {
+  struct store *s;
+  enum err e = history_open(c, &s, why);
+  if (e != ERR_OK)
+    return e;
+  e = store_identity(s, out_identity);
+  if (e != ERR_OK)
+    snprintf(why, MAX_REASON_BYTES, "%.190s: %s", c->state_dir, err_sentence(e));
+  store_close(s);
+  return e;
+}
+
+enum err history_open_to_change(const struct config *c, const uint8_t identity[32], struct store **out_store,
+                                char why[MAX_REASON_BYTES]) {
+  char warning[MAX_REASON_BYTES];
+  struct store_config config = {.state_dir = c->state_dir,
+                                .digest = &digest_blake2b,
+                                .keep_last = c->keep_last,
+                                .keep_best = c->keep_best,
+                                .random = (uint32_t)random_u64()};
+  memcpy(config.identity, identity, sizeof config.identity);
+  return store_open(&config, out_store, warning, why);
 }
 
 static enum err read_list(struct store *s, const struct digest *job, size_t last, json_t **out_data) {

@@ -1,4 +1,4 @@
-/* Committed rounds read from the database without an agent. */
+/* The database without an agent: committed rounds are read, and what the verbs change is opened. */
 #ifndef AGENT_CLI_HISTORY_H
 #define AGENT_CLI_HISTORY_H
 
@@ -8,6 +8,13 @@
 /* Opens the store of the config for reading. The caller closes it. ERR_NOT_CONNECTED: there is no database; else as
  * store_open_read_only. */
 MUST_USE enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]);
+
+/* Whose database it is. ERR_NOT_FOUND: nobody's yet; else as history_open. */
+MUST_USE enum err history_identity(const struct config *c, uint8_t out_identity[32], char why[MAX_REASON_BYTES]);
+
+/* Opens it to change it, under the store's lock and by that identity. ERR_LOCKED: an agent runs; else as store_open. */
+MUST_USE enum err history_open_to_change(const struct config *c, const uint8_t identity[32], struct store **out_store,
+                                         char why[MAX_REASON_BYTES]);
 
 struct history_query {
   struct digest job; /* config_job_id */

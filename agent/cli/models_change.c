@@ -15,8 +15,6 @@
 #include "agent/round_json.h"
 #include "agent/scalar.h"
 #include "agent/text.h"
-#include "crypto/digest.h"
-#include "crypto/random.h"
 
 enum { FLAG_NOTE, FLAG_TIMEOUT };
 
@@ -201,21 +199,12 @@ static enum err ask_agent(struct change *c, bool *out_changed) {
 
 /* No agent runs: the store is written under its lock, by the identity that it has. */
 static enum err write_store(struct change *c, bool *out_changed) {
-  char warning[MAX_REASON_BYTES], reason[MAX_REASON_BYTES];
-  struct store_config config = {.state_dir = c->config->state_dir,
-                                .digest = &digest_blake2b,
-                                .keep_last = c->config->keep_last,
-                                .keep_best = c->config->keep_best,
-                                .random = (uint32_t)random_u64()};
+  char reason[MAX_REASON_BYTES];
+  uint8_t identity[32];
   struct store *s;
-  enum err e = history_open(c->config, &s, reason);
-  if (e == ERR_OK) {
-    e = store_identity(s, config.identity);
-    store_close(s);
-  }
-  s = NULL;
+  enum err e = history_identity(c->config, identity, reason);
   if (e == ERR_OK)
-    e = store_open(&config, &s, warning, reason);
+    e = history_open_to_change(c->config, identity, &s, reason);
   if (e != ERR_OK) {
     snprintf(c->why, sizeof c->why, "%s", reason);
     return e;

@@ -17,7 +17,6 @@
 #include "agent/scalar.h"
 #include "agent/site_job.h"
 #include "crypto/digest.h"
-#include "crypto/random.h"
 #include "models/exchange/foreign.h"
 
 enum { FLAG_LAYOUT, FLAG_MAP, FLAG_PARTIAL };
@@ -289,27 +288,17 @@ static enum err own_key(struct import *i, uint8_t out_identity[32]) {
 }
 
 static enum err open_store(struct import *i, struct store **out_store) {
-  char reason[MAX_REASON_BYTES] = "", warning[MAX_REASON_BYTES];
-  struct store_config config = {.state_dir = i->config->state_dir,
-                                .digest = &digest_blake2b,
-                                .keep_last = i->config->keep_last,
-                                .keep_best = i->config->keep_best,
-                                .random = (uint32_t)random_u64()};
-  struct store *s = NULL;
-  enum err e = history_open(i->config, &s, reason);
+  char reason[MAX_REASON_BYTES];
+  uint8_t identity[32];
+  enum err e = history_identity(i->config, identity, reason);
+  if (e == ERR_NOT_CONNECTED)
+    e = own_key(i, identity);
   if (e == ERR_OK)
-    e = store_identity(s, config.identity);
-  else if (e == ERR_NOT_CONNECTED)
-    e = own_key(i, config.identity);
-  store_close(s);
-  s = NULL;
-  if (e == ERR_OK)
-    e = store_open(&config, &s, warning, reason);
+    e = history_open_to_change(i->config, identity, out_store, reason);
   if (e == ERR_LOCKED)
     snprintf(i->why, sizeof i->why, "the agent is running; stop it, import the model, and start it again");
   else if (e != ERR_OK && i->why[0] == '\0')
     snprintf(i->why, sizeof i->why, "%s", reason);
-  *out_store = s;
   return e;
 }
 
