@@ -1,7 +1,6 @@
 #include "agent/host.h"
 
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,4 +250,9 @@ uint32_t host_threads(const struct host *h) {
 void host_machine(const struct host *h, char out_text[FINGERPRINT_BYTES]) {
   snprintf(out_text, FINGERPRINT_BYTES, "%s; %s; %s; OpenBLAS %s; %u processors", h->cpu, h->features, h->caches,
            h->blas, h->n_processors);
+}
+
+bool fingerprint_equal(const char *machine, double processors, const char *other_machine, double other_processors) {
+  double apart = processors - other_processors;
+  return strcmp(machine, other_machine) == 0 && apart < 0.01 && apart > -0.01;
 }

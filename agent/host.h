@@ -6,6 +6,7 @@
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { HOST_TEXT_BYTES = 96, MAX_HOST_THREADS = 64, FINGERPRINT_BYTES = 512 };
@@ -30,5 +31,8 @@ uint32_t host_threads(const struct host *h);
 /* The machine in a line: its processor, and how it is used. With the processors' worth of time it is the fingerprint by
  * which measurements are kept. */
 void host_machine(const struct host *h, char out_text[FINGERPRINT_BYTES]);
+
+/* Whether two fingerprints are of hosts on which the same measurements hold. */
+bool fingerprint_equal(const char *machine, double processors, const char *other_machine, double other_processors);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/file.h"
+#include "agent/scalar.h"
 #include "base/must.h"
 
 enum { SCHEMA = 1, REAL_DIGITS = 17 };
@@ -23,8 +24,7 @@ void tuning_forget(struct tuning *t) {
 /* ---- hosts ---- */
 
 static bool is_of(const struct tuned_host *t, const char *machine, double processors) {
-  double apart = t->processors - processors;
-  return strcmp(t->machine, machine) == 0 && apart < 0.01 && apart > -0.01;
+  return fingerprint_equal(t->machine, t->processors, machine, processors);
 }
 
 const struct tuned_host *tuning_find(const struct tuning *t, const struct host *host) {
@@ -50,9 +50,9 @@ void tuning_put(struct tuning *t, const struct tuned_host *host) {
 
 /* ---- writing ---- */
 
-static void input_text(const struct plan *p, char out[64]) {
+static void input_text(const struct plan *p, char out[SHAPE_TEXT_BYTES]) {
   const struct extent *e = &p->arch->input;
-  snprintf(out, 64, "%ux%ux%u", e->height, e->width, e->channels);
+  scalar_shape_write((const uint32_t[]){e->height, e->width, e->channels}, out);
 }
 
 static json_t *variants_json(const struct plan *p) {
@@ -80,7 +80,7 @@ static json_t *cost_json(const struct plan *p, const struct tuning *t) {
 }
 
 enum err tuning_file_write(const char *path, const struct plan *p, const struct tuning *t) {
-  char input[64];
+  char input[SHAPE_TEXT_BYTES];
   json_t *hosts = json_array();
   input_text(p, input);
   for (size_t i = 0; i < t->n_hosts; i++)
@@ -156,7 +156,7 @@ static enum err read_cost(json_t *json, const struct plan *p, struct cost_model 
 }
 
 static bool is_of_plan(const struct plan *p, const char *model, const char *input, json_int_t batch, json_t *variants) {
-  char own[64];
+  char own[SHAPE_TEXT_BYTES];
   input_text(p, own);
   json_t *names = variants_json(p);
   bool is = strcmp(model, p->arch->text) == 0 && strcmp(input, own) == 0 && batch == p->batch && names &&

@@ -90,14 +90,16 @@ static json_t *features_json(const struct contract *c) {
 
 static void add_meaning(struct export *x, const struct contract *c) {
   double lo, hi;
+  char shape[SHAPE_TEXT_BYTES];
   contract_range(c, &lo, &hi);
+  scalar_shape_write((const uint32_t[]){c->height, c->width, c->channels}, shape);
   say_fact(x, "task", "%s", task_name(c->task));
   if (c->n_classes > 0)
     add_json(x, "classes", json_names(c->classes, c->n_classes));
   if (c->n_features > 0)
     add_json(x, "features", features_json(c));
   else
-    say_fact(x, "input", "%" PRIu32 "x%" PRIu32 "x%" PRIu32, c->height, c->width, c->channels);
+    say_fact(x, "input", "%s", shape);
   add_json(x, "range", json_pack("[o, o]", json_number(lo), json_number(hi)));
 }
 

@@ -133,10 +133,9 @@ void kernels_close(struct kernels *k) {
 
 static bool is_same_host(const struct host *a, const struct host *b) {
   char of_a[FINGERPRINT_BYTES], of_b[FINGERPRINT_BYTES];
-  double apart = host_processors(a) - host_processors(b);
   host_machine(a, of_a);
   host_machine(b, of_b);
-  return strcmp(of_a, of_b) == 0 && apart < 0.01 && apart > -0.01;
+  return fingerprint_equal(of_a, host_processors(a), of_b, host_processors(b));
 }
 
 bool kernels_look(struct kernels *k, const struct work_hook *hook) {
