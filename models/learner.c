@@ -348,7 +348,7 @@ static void order_reset(struct learner *l) {
 
 static void pass_begin(struct sampler *s, struct learner *l) {
   if (l->steps > 0) {
-    sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, s->pass, 0);
+    train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, s->pass, 0);
     order_reset(l);
   }
   rng_shuffle(&s->rng, l->order, l->train->n);
@@ -367,7 +367,7 @@ static void look_ahead(struct sampler *s, struct learner *l) {
 static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
   uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
   *s = (struct sampler){.pass = batch / per_pass, .at = (size_t)(batch % per_pass) * l->config.train.batch};
-  sgd_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+  train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
   order_reset(l);
   pass_begin(s, l);
 }
@@ -437,7 +437,7 @@ static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, dou
   struct sampler sampler;
   struct rng dropout;
   sampler_init(&sampler, l, round, sub);
-  sgd_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
+  train_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
   for (size_t step = 0; step < total; step++) {
     enum err e = call_hook(hook, step, total);
     if (e)
@@ -458,7 +458,7 @@ static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, dou
 
 static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t sub) {
   struct rng rng;
-  sgd_stream(&rng, STREAM_ROUNDING, l->config.train_seed, l->config.part, round, sub);
+  train_stream(&rng, STREAM_ROUNDING, l->config.train_seed, l->config.part, round, sub);
   return rng_u64(&rng);
 }
 
@@ -478,7 +478,7 @@ static void move_all(struct learner *l, void (*move)(struct net *net, float *a))
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
-  double rate = rate_scale * sgd_rate(&l->config.train, round), loss = 0;
+  double rate = rate_scale * train_rate(&l->config.train, round), loss = 0;
   l->pending = false;
   l->rounding_seed = rounding_seed(l, round, sub);
   memcpy(l->spare, l->x, l->n * sizeof *l->x);

@@ -31,8 +31,8 @@
 #include "models/kernels/team.h"
 #include "models/merging/codec.h"
 #include "models/merging/statistic.h"
-#include "models/net/sgd.h"
 #include "models/schema.h"
+#include "models/train.h"
 
 struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */

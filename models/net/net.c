@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/must.h"
 #include "models/floats.h"
-#include "models/net/sgd.h"
+#include "models/net/optimiser.h"
 
 /* Above this many floats of workspace the architecture is not meant for this machine. */
 enum { MAX_WORKSPACE = 1 << 28, LINE_FLOATS = 16, PIECE_FLOATS = 4096 };
@@ -486,7 +486,7 @@ static void backward_layer(const struct work *work, const struct block *b, size_
   gradient->w = folds ? work->training + place->offset : NULL;
   place->kernel->backward(&net->arch->layers[i], &pass, gradient);
   if (steps && !folds && place->n_weights > 0)
-    sgd_step(work->training + place->offset, gradient->g, place->n_weights, descent->rate, descent->decay);
+    optimiser_descend(work->training + place->offset, gradient->g, place->n_weights, descent->rate, descent->decay);
 }
 
 static void backward_block(const struct work *work, const struct block *b) {
@@ -521,7 +521,7 @@ static void sum_piece(const struct work *work, size_t first) {
       to[i] += from[i];
   }
   if (work->training)
-    sgd_step(work->training + first, to, n, work->descent->rate, work->descent->decay);
+    optimiser_descend(work->training + first, to, n, work->descent->rate, work->descent->decay);
 }
 
 static void sum_lanes(void *context, size_t t) {

@@ -82,7 +82,7 @@ const float *net_forward_training(struct net *net, float *w, size_t n, struct rn
  * they are in g. */
 void net_backward(struct net *net, const float *w, const float *d_z, double momentum, float *g);
 
-/* A step of gradient descent with momentum (models/net/sgd.h). */
+/* A step of gradient descent with momentum (models/net/optimiser.h). */
 struct descent {
   double momentum, rate, decay;
 };

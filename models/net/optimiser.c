@@ -1,5 +1,6 @@
 #include "models/net/optimiser.h"
 
+#include <cblas.h>
 #include <math.h>
 
 #include "base/must.h"
@@ -167,6 +168,12 @@ void optimiser_apply_by(size_t kernel, const struct optimiser_config *c, const s
   const struct numbers s = numbers_of(c, step);
   MUST(step->t > 0 && kernel < optimiser_kernels());
   (kernel > 0 ? type->avx2 : type->plain)(&s, x, g, states, n);
+}
+
+void optimiser_descend(float *x, float *m, size_t n, double rate, double weight_decay) {
+  if (weight_decay > 0)
+    cblas_saxpy((blasint)n, (float)weight_decay, x, 1, m, 1);
+  cblas_saxpy((blasint)n, (float)-rate, m, 1, x, 1);
 }
 
 void optimiser_apply(const struct optimiser_config *c, const struct optimiser_step *step, float *x, const float *g,

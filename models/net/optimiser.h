@@ -50,6 +50,9 @@ struct optimiser_step {
 void optimiser_apply(const struct optimiser_config *c, const struct optimiser_step *step, float *x, const float *g,
                      float *const states[MAX_OPTIMISER_STATES], size_t n);
 
+/* The same for those that fold, m [n] being βm + ∇ already: m ← m + λx, x ← x − rate·m. */
+void optimiser_descend(float *x, float *m, size_t n, double rate, double weight_decay);
+
 /* The ways of computing it on this CPU, plain first, for those who compare them. */
 size_t optimiser_kernels(void);
 void optimiser_apply_by(size_t kernel, const struct optimiser_config *c, const struct optimiser_step *step, float *x,

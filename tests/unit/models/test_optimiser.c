@@ -157,7 +157,27 @@ START_TEST(bad_numbers_are_refused) {
 }
 END_TEST
 
+START_TEST(descent) {
+  enum { N_VALUES = 37 };
+  float x[N_VALUES], m[N_VALUES];
+  for (int i = 0; i < N_VALUES; i++) {
+    x[i] = (float)i;
+    m[i] = 1;
+  }
+  optimiser_descend(x, m, N_VALUES, 0.25, 0);
+  for (int i = 0; i < N_VALUES; i++)
+    ck_assert_float_eq(x[i], (float)i - 0.25f);
+  for (int i = 0; i < N_VALUES; i++)
+    x[i] = (float)i;
+  optimiser_descend(x, m, N_VALUES, 0.25, 0.5);
+  for (int i = 0; i < N_VALUES; i++) {
+    ck_assert_float_eq(m[i], 1 + 0.5f * (float)i);
+    ck_assert_float_eq(x[i], (float)i - 0.25f * m[i]);
+  }
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("optimiser", steps_are_the_twins, kernels_have_equal_bits, adam_begins_with_the_rate,
+  return SUITE_RUN("optimiser", descent, steps_are_the_twins, kernels_have_equal_bits, adam_begins_with_the_rate,
                    padding_stays_zero, clipping, what_folds_and_what_is_kept, bad_numbers_are_refused);
 }

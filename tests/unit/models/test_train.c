@@ -1,4 +1,4 @@
-#include "models/net/sgd.h"
+#include "models/train.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,18 +16,18 @@ static const struct train_config good = {.epochs = 1,
 
 START_TEST(schedules) {
   struct train_config c = good;
-  ck_assert_double_eq(sgd_rate(&c, 1), 0.1);
-  ck_assert_double_eq(sgd_rate(&c, 1000), 0.1);
+  ck_assert_double_eq(train_rate(&c, 1), 0.1);
+  ck_assert_double_eq(train_rate(&c, 1000), 0.1);
   c.schedule = SCHEDULE_STEP;
-  ck_assert_double_eq(sgd_rate(&c, 10), 0.1);
-  ck_assert_double_eq(sgd_rate(&c, 11), 0.05);
-  ck_assert_double_eq(sgd_rate(&c, 31), 0.0125);
+  ck_assert_double_eq(train_rate(&c, 10), 0.1);
+  ck_assert_double_eq(train_rate(&c, 11), 0.05);
+  ck_assert_double_eq(train_rate(&c, 31), 0.0125);
   c.schedule = SCHEDULE_COSINE;
-  ck_assert_double_eq_tol(sgd_rate(&c, 1), 0.1, 1e-15);
-  ck_assert_double_eq_tol(sgd_rate(&c, 11), 0.05, 1e-15);
-  ck_assert_double_gt(sgd_rate(&c, 20), 0);
-  ck_assert_double_eq(sgd_rate(&c, 21), 0);
-  ck_assert_double_eq(sgd_rate(&c, UINT64_MAX), 0);
+  ck_assert_double_eq_tol(train_rate(&c, 1), 0.1, 1e-15);
+  ck_assert_double_eq_tol(train_rate(&c, 11), 0.05, 1e-15);
+  ck_assert_double_gt(train_rate(&c, 20), 0);
+  ck_assert_double_eq(train_rate(&c, 21), 0);
+  ck_assert_double_eq(train_rate(&c, UINT64_MAX), 0);
 }
 END_TEST
 
@@ -57,47 +57,27 @@ START_TEST(bad_configs_are_refused) {
 }
 END_TEST
 
-START_TEST(step) {
-  enum { LENGTH = 37 };
-  float x[LENGTH], m[LENGTH];
-  for (int i = 0; i < LENGTH; i++) {
-    x[i] = (float)i;
-    m[i] = 1;
-  }
-  sgd_step(x, m, LENGTH, 0.25, 0);
-  for (int i = 0; i < LENGTH; i++)
-    ck_assert_float_eq(x[i], (float)i - 0.25f);
-  for (int i = 0; i < LENGTH; i++)
-    x[i] = (float)i;
-  sgd_step(x, m, LENGTH, 0.25, 0.5);
-  for (int i = 0; i < LENGTH; i++) {
-    ck_assert_float_eq(m[i], 1 + 0.5f * (float)i);
-    ck_assert_float_eq(x[i], (float)i - 0.25f * m[i]);
-  }
-}
-END_TEST
-
 /* Streams differ in each of their five coordinates, and two coordinates cannot cancel out. */
 START_TEST(streams_are_told_apart) {
   struct rng streams[9];
-  sgd_stream(&streams[0], STREAM_ORDER, 1, 2, 3, 4);
-  sgd_stream(&streams[1], STREAM_DROPOUT, 1, 2, 3, 4);
-  sgd_stream(&streams[2], STREAM_ORDER, 2, 2, 3, 4);
-  sgd_stream(&streams[3], STREAM_ORDER, 1, 3, 3, 4);
-  sgd_stream(&streams[4], STREAM_ORDER, 1, 2, 4, 4);
-  sgd_stream(&streams[5], STREAM_ORDER, 1, 2, 3, 5);
-  sgd_stream(&streams[6], STREAM_ORDER, 2, 1, 3, 4);
-  sgd_stream(&streams[7], STREAM_ORDER, 1, 2, 4, 3);
-  sgd_stream(&streams[8], STREAM_ORDER, 0, 3, 3, 4);
+  train_stream(&streams[0], STREAM_ORDER, 1, 2, 3, 4);
+  train_stream(&streams[1], STREAM_DROPOUT, 1, 2, 3, 4);
+  train_stream(&streams[2], STREAM_ORDER, 2, 2, 3, 4);
+  train_stream(&streams[3], STREAM_ORDER, 1, 3, 3, 4);
+  train_stream(&streams[4], STREAM_ORDER, 1, 2, 4, 4);
+  train_stream(&streams[5], STREAM_ORDER, 1, 2, 3, 5);
+  train_stream(&streams[6], STREAM_ORDER, 2, 1, 3, 4);
+  train_stream(&streams[7], STREAM_ORDER, 1, 2, 4, 3);
+  train_stream(&streams[8], STREAM_ORDER, 0, 3, 3, 4);
   for (size_t i = 0; i < 9; i++)
     for (size_t j = 0; j < i; j++)
       ck_assert_msg(memcmp(&streams[i], &streams[j], sizeof streams[i]) != 0, "%zu and %zu", i, j);
   struct rng again;
-  sgd_stream(&again, STREAM_ORDER, 1, 2, 3, 4);
+  train_stream(&again, STREAM_ORDER, 1, 2, 3, 4);
   ck_assert_mem_eq(&again, &streams[0], sizeof again);
 }
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("sgd", schedules, bad_configs_are_refused, step, streams_are_told_apart);
+  return SUITE_RUN("train", schedules, bad_configs_are_refused, streams_are_told_apart);
 }

@@ -1,10 +1,6 @@
-/* Stochastic gradient descent with momentum, and the seeds of its randomness.
- *
- *   m ← βm + ∇ + λx,   x ← x − η(r)·m        (Sutskever et al. 2013, in the form of Polyak 1964; λ is L2 decay)
- *
- * The backward pass adds the gradient ∇ straight into βm (models/net/net.h), so there is no array of gradients. Pure. */
-#ifndef MODELS_NET_SGD_H
-#define MODELS_NET_SGD_H
+/* How a round is trained: its work, the rate by a schedule, and the seeds of its randomness. Pure. */
+#ifndef MODELS_TRAIN_H
+#define MODELS_TRAIN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,17 +37,14 @@ struct train_config {
 MUST_USE enum err train_config_check(const struct train_config *c);
 
 /* η(r) of a round; rounds count from 1. */
-double sgd_rate(const struct train_config *c, uint64_t round);
-
-/* The end of a step, m [n] being βm + ∇ already: m ← m + λx, x ← x − rate·m. */
-void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay);
+double train_rate(const struct train_config *c, uint64_t round);
 
 /* What a stream of random numbers is for. The values are part of the promise that a round can be repeated. */
 enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2, STREAM_ROUNDING = 3 };
 
 /* The generator of one stream of one round: seeded by h ← rng_mix(h + v) over v = stream, train_seed, part, round, sub
  * with h = 0 before, so each of the five changes all bits. */
-void sgd_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
-                uint32_t sub);
+void train_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
+                  uint32_t sub);
 
 #endif

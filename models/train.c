@@ -1,6 +1,5 @@
-#include "models/net/sgd.h"
+#include "models/train.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -32,7 +31,7 @@ enum err train_config_check(const struct train_config *c) {
   return fits ? ERR_OK : ERR_RANGE;
 }
 
-double sgd_rate(const struct train_config *c, uint64_t round) {
+double train_rate(const struct train_config *c, uint64_t round) {
   const double pi = 3.14159265358979323846;
   uint64_t done = round > 0 ? round - 1 : 0, drops;
   switch (c->schedule) {
@@ -49,14 +48,8 @@ double sgd_rate(const struct train_config *c, uint64_t round) {
   return c->learning_rate;
 }
 
-void sgd_step(float *x, float *m, size_t n, double rate, double weight_decay) {
-  if (weight_decay > 0)
-    cblas_saxpy((blasint)n, (float)weight_decay, x, 1, m, 1);
-  cblas_saxpy((blasint)n, (float)-rate, m, 1, x, 1);
-}
-
-void sgd_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
-                uint32_t sub) {
+void train_stream(struct rng *out_rng, enum stream stream, uint64_t train_seed, uint32_t part, uint64_t round,
+                  uint32_t sub) {
   const uint64_t values[] = {stream, train_seed, part, round, sub};
   uint64_t h = 0;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
