@@ -21,53 +21,31 @@ static double plain_tile(const float *a, const float *b, size_t n) {
   return finish(a, b, 0, n, lanes);
 }
 
-/* Four vectors at a time hide what an addition waits for. */
+/* Four vectors of AVX2 at a time, or as many values of another set, hide what an addition waits for. */
+#define TILE(name, target, vector, read)                                                                               \
+  target static double name##_tile(const float *a, const float *b, size_t n) {                                         \
+    enum { WIDTH = sizeof(vector) / sizeof(float) };                                                                   \
+    vector sums[LANES / WIDTH] = {0};                                                                                  \
+    size_t i = 0;                                                                                                      \
+    for (; i + LANES <= n; i += LANES)                                                                                 \
+      for (size_t k = 0; k < LANES / WIDTH; k++) {                                                                     \
+        vector d = read(a + i + WIDTH * k) - read(b + i + WIDTH * k);                                                  \
+        sums[k] += d * d;                                                                                              \
+      }                                                                                                                \
+    float lanes[LANES];                                                                                                \
+    memcpy(lanes, sums, sizeof lanes);                                                                                 \
+    return finish(a, b, i, n, lanes);                                                                                  \
+  }
+
 #if defined __x86_64__
 #include <immintrin.h>
-
-__attribute__((target("avx2"))) static double avx2_tile(const float *a, const float *b, size_t n) {
-  __m256 sums[LANES / 8] = {0};
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    for (size_t k = 0; k < LANES / 8; k++) {
-      __m256 d = _mm256_sub_ps(_mm256_loadu_ps(a + i + 8 * k), _mm256_loadu_ps(b + i + 8 * k));
-      sums[k] = _mm256_add_ps(sums[k], _mm256_mul_ps(d, d));
-    }
-  float lanes[LANES];
-  memcpy(lanes, sums, sizeof lanes);
-  return finish(a, b, i, n, lanes);
-}
-
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static double avx512_tile(const float *a, const float *b,
-                                                                                        size_t n) {
-  __m512 sums[LANES / 16] = {0};
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    for (size_t k = 0; k < LANES / 16; k++) {
-      __m512 d = _mm512_sub_ps(_mm512_loadu_ps(a + i + 16 * k), _mm512_loadu_ps(b + i + 16 * k));
-      sums[k] = _mm512_add_ps(sums[k], _mm512_mul_ps(d, d));
-    }
-  float lanes[LANES];
-  memcpy(lanes, sums, sizeof lanes);
-  return finish(a, b, i, n, lanes);
-}
+TILE(avx2, __attribute__((target("avx2"))), __m256, _mm256_loadu_ps)
+TILE(avx512, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), __m512, _mm512_loadu_ps)
 #endif
 
 #if defined __aarch64__
 #include <arm_neon.h>
-
-static double neon_tile(const float *a, const float *b, size_t n) {
-  float32x4_t sums[LANES / 4] = {0};
-  size_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    for (size_t k = 0; k < LANES / 4; k++) {
-      float32x4_t d = vsubq_f32(vld1q_f32(a + i + 4 * k), vld1q_f32(b + i + 4 * k));
-      sums[k] = vaddq_f32(sums[k], vmulq_f32(d, d));
-    }
-  float lanes[LANES];
-  memcpy(lanes, sums, sizeof lanes);
-  return finish(a, b, i, n, lanes);
-}
+TILE(neon, , float32x4_t, vld1q_f32)
 #endif
 
 static const struct distance_kernel kernels[] = {
