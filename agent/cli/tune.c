@@ -88,6 +88,8 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   fprintf(out, "a step of training takes %.1f us with %.0f lanes, %.0f threads, block %.0f; %.1f us by default\n",
           number_at(data, "step_microseconds"), number_at(data, "lanes"), number_at(data, "threads"),
           number_at(data, "block"), number_at(data, "default_step_microseconds"));
+  if (json_is_true(json_object_get(data, "changed")))
+    fprintf(out, "the next start %s that\n", call->checks ? "would take" : "takes");
 }
 
 /* ---- the verb ----------------------------------------------------------------------------------------------------- */
@@ -102,6 +104,7 @@ struct tune {
   struct tuning tuning;
   struct tuning_outcome outcome;
   struct tuner *tuner;
+  struct selection before; /* what was kept for this host; without entries: nothing */
   char path[MAX_PATH_BYTES], why[MAX_CONFIG_WHY_BYTES];
 };
 
@@ -133,8 +136,11 @@ static enum err measure(struct tune *t) {
   struct progress progress = {.shows = isatty(STDERR_FILENO)};
   const struct tuning_observer observer = {show, &progress};
   enum err e = tuning_file_read(t->path, &t->plan, &t->tuning);
-  if (!e && tuning_find(&t->tuning, &t->host))
+  const struct tuned_host *known = tuning_find(&t->tuning, &t->host);
+  if (known) {
+    t->before = known->selection;
     tuning_forget(&t->tuning);
+  }
   t->team = team_start(host_threads(&t->host));
   const struct tuning_order order = {
       .plan = &t->plan, .host = &t->host, .team = t->team, .seconds = LONGEST_S, .observer = &observer};
@@ -144,12 +150,26 @@ static enum err measure(struct tune *t) {
   return because(t, e, "measuring");
 }
 
+static bool is_other_choice(const struct selection *a, const struct selection *b) {
+  bool is_other = a->lanes != b->lanes || a->threads != b->threads || a->block != b->block || a->n != b->n;
+  for (size_t i = 0; i < a->n && !is_other; i++) {
+    const char *kernel = selection_find(b, a->entries[i].key);
+    is_other = !kernel || strcmp(kernel, a->entries[i].kernel) != 0;
+  }
+  return is_other;
+}
+
+/* What was measured is kept also where it says what was known. */
 static int show_and_keep(struct call *call, struct tune *t) {
+  bool changes = is_other_choice(&t->tuning.hosts[0].selection, &t->before);
+  json_t *data = tuned_json(t->job->job.name, &t->plan, &t->host, &t->tuning, &t->outcome, t->tuner);
+  if (call->checks)
+    return answer_change(call, data, changes, view);
   mkdir(t->config->state_dir, 0700); /* before the first start; what is wrong with it, the file says */
   enum err e = tuning_file_write(t->path, &t->plan, &t->tuning);
   if (e)
     answer_warn(call, "%s: %s; the next start measures again", t->path, err_sentence(e));
-  return answer(call, tuned_json(t->job->job.name, &t->plan, &t->host, &t->tuning, &t->outcome, t->tuner), view);
+  return answer_change(call, data, changes && !e, view);
 }
 
 int verb_tune(struct call *call) {

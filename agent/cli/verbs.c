@@ -114,7 +114,7 @@ const struct verb verbs[] = {
      {JOB_FLAG},
      "measure how this host trains fastest; the next start takes it",
      verb_tune,
-     VERB_SHOWS},
+     VERB_CHANGES},
     {"wait",
      "",
      0,

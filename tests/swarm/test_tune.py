@@ -49,13 +49,16 @@ class Tune(unittest.TestCase):
     def test_tune_shows_and_keeps(self):
         with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
             a = swarm["a"]
+            file = a.state / "tuning-points@1.json"
+            looked = a.cli("tune", "--check", "--format", "json").data
+            self.assertEqual((looked["changed"], looked["check"], file.exists()), (True, True, False))
             data = a.cli("tune", "--format", "json").data
+            self.assertEqual((data["changed"], data["check"]), (True, False))
             self.assertTrue(any(row["measured"] for row in data["rows"]))
             self.assertEqual(sum(row["chosen"] for row in data["rows"]), 2)
             self.assertLessEqual(data["step_microseconds"], data["default_step_microseconds"])
             self.assertLessEqual(data["measured"], max(4, data["cells"] / 10))
             self.assertFalse(data["again"])
-            file = a.state / "tuning-points@1.json"
             kept = json.loads(file.read_text())
             kept["hosts"].append({**kept["hosts"][0], "machine": "elsewhere", "number": 1})
             file.write_text(json.dumps(kept))
