@@ -7,9 +7,6 @@ Agent INDEX of a ring trains on its share of Fashion-MNIST, sends its whole mode
 theirs, averages the three and evaluates on 150 of its samples: no encryption, no signatures, nothing made durable. STEPS
 0: an epoch a round. Prints one line a round: the time on the monotonic clock, private and resident KiB.
 """
-import gzip
-import os
-import pathlib
 import sys
 import time
 
@@ -17,7 +14,8 @@ import numpy
 import torch
 import zmq
 
-FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
+from torch_data import read, take_one_thread, tensors
+
 BATCH, N_VALIDATION = 32, 150
 
 MODELS = {
@@ -28,15 +26,9 @@ MODELS = {
 }
 
 
-def read_idx(name, head):
-    return numpy.frombuffer(gzip.open(FASHION / name).read()[head:], dtype=numpy.uint8)
-
-
 def share(index, n):
-    images = read_idx("train-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28)[index::n]
-    labels = read_idx("train-labels-idx1-ubyte.gz", 8)[index::n]
-    x = (torch.from_numpy(images.astype(numpy.float32)) / 255 - 0.2860) / 0.3530
-    return x, torch.from_numpy(labels.astype(numpy.int64))
+    images, labels = read("train")
+    return tensors(images.reshape(-1, 1, 28, 28)[index::n], labels[index::n])
 
 
 def flat(model):
@@ -85,9 +77,7 @@ def memory_kib():
 def main():
     index, ports = int(sys.argv[1]), [int(port) for port in sys.argv[2].split(",")]
     steps, rounds = int(sys.argv[4]), int(sys.argv[5])
-    torch.set_num_threads(1)
-    if len(os.listdir("/proc/self/task")) > 1:
-        sys.exit("torch_swarm: more than one thread: set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1")
+    take_one_thread()
     torch.manual_seed(1)
     model = MODELS[sys.argv[3]]()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
