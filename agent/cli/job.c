@@ -15,10 +15,8 @@
 #include "agent/job_words.h"
 #include "agent/key.h"
 #include "agent/text.h"
-#include "crypto/digest.h"
 #include "crypto/job_file.h"
 #include "crypto/names.h"
-#include "crypto/random.h"
 
 /* ---- status ------------------------------------------------------------------------------------------------------- */
 
@@ -87,19 +85,6 @@ static enum err ask_agent(struct call *call, const struct config *c, json_t *req
   return e;
 }
 
-/* The database of an agent that does not run, for writing. */
-static enum err open_store(const struct config *c, const struct identity *id, struct store **out_store,
-                           char why[MAX_CONFIG_WHY_BYTES]) {
-  char warning[MAX_REASON_BYTES];
-  struct store_config config = {.state_dir = c->state_dir,
-                                .digest = &digest_blake2b,
-                                .keep_last = c->keep_last,
-                                .keep_best = c->keep_best,
-                                .random = (uint32_t)random_u64()};
-  memcpy(config.identity, identity_public(id)->bytes, sizeof config.identity);
-  return store_open(&config, out_store, warning, why);
-}
-
 static enum err write_state(struct store *store, struct store_job_file *row, bool is_configured, bool *out_changed) {
   bool is_put = false, is_set = false;
   enum err e = store_job_file_put(store, row, &is_put);
@@ -132,7 +117,7 @@ static enum err propose_stored(struct call *call, const struct config *c, const 
   struct store *store = NULL;
   enum err e = key_open(c, &id, why);
   if (e == ERR_OK)
-    e = open_store(c, id, &store, why);
+    e = history_open_to_change(c, identity_public(id)->bytes, &store, why);
   if (e == ERR_OK) {
     struct store_job_file row;
     sign_row(c, id, job, text, &row);
@@ -199,7 +184,7 @@ static enum err change_stored(struct call *call, const struct config *c, const s
     return ERR_OK;
   enum err e = key_open(c, &id, why);
   if (e == ERR_OK)
-    e = open_store(c, id, &store, why);
+    e = history_open_to_change(c, identity_public(id)->bytes, &store, why);
   if (e == ERR_OK && k->is_configured) {
     text = text_copy(k->job->job.text, k->job->job.n_text);
     if (text)
