@@ -141,6 +141,7 @@ static void backward(const struct twin_pass *p) {
 double net_twin(const struct arch *a, const double *w, const struct twin_batch *batch, double *g) {
   const size_t n = batch->n, n_layers = a->n_layers;
   double *outs[MAX_LAYERS + 1] = {0}, *deltas[MAX_LAYERS + 1] = {0}, *slopes[MAX_LAYERS] = {0};
+  struct twin_pass passes[MAX_LAYERS];
   struct rng rng = batch->dropout ? *batch->dropout : (struct rng){0};
   outs[0] = twin_doubles(n * a->n_inputs);
   deltas[0] = twin_doubles(n * a->n_inputs);
@@ -150,33 +151,27 @@ double net_twin(const struct arch *a, const double *w, const struct twin_batch *
     outs[i + 1] = twin_doubles(n * l->n_out);
     deltas[i + 1] = twin_doubles(n * l->n_out);
     slopes[i] = twin_doubles(n * l->n_out);
-    find(l)->forward(&(struct twin_pass){.l = l,
-                                         .n = n,
-                                         .w = w + l->offset,
-                                         .in = outs[i],
-                                         .before = outs[l->partner],
-                                         .out = outs[i + 1],
-                                         .slope = slopes[i],
-                                         .training = batch->training,
-                                         .rng = batch->dropout ? &rng : NULL});
+    passes[i] = (struct twin_pass){.l = l,
+                                   .n = n,
+                                   .w = w + l->offset,
+                                   .in = outs[i],
+                                   .before = outs[l->partner],
+                                   .out = outs[i + 1],
+                                   .slope = slopes[i],
+                                   .training = batch->training,
+                                   .rng = batch->dropout ? &rng : NULL};
+    find(l)->forward(&passes[i]);
   }
   double *z = outs[n_layers], *d_z = deltas[n_layers];
   double loss = a->loss == LOSS_CROSS_ENTROPY ? cross_entropy(z, batch, a->n_outputs, d_z)
                                               : mean_squared_error(z, batch, a->n_outputs, d_z);
   for (size_t i = n_layers; g && i-- > 0;) {
-    const struct layer *l = &a->layers[i];
-    backward(&(struct twin_pass){.l = l,
-                                 .n = n,
-                                 .w = w + l->offset,
-                                 .in = outs[i],
-                                 .before = outs[l->partner],
-                                 .out = outs[i + 1],
-                                 .slope = slopes[i],
-                                 .training = batch->training,
-                                 .d_out = deltas[i + 1],
-                                 .d_in = deltas[i],
-                                 .d_before = deltas[l->partner],
-                                 .g = g + l->offset});
+    struct twin_pass *p = &passes[i];
+    p->d_out = deltas[i + 1];
+    p->d_in = deltas[i];
+    p->d_before = deltas[p->l->partner];
+    p->g = g + p->l->offset;
+    backward(p);
   }
   if (batch->z)
     memcpy(batch->z, z, n * a->n_outputs * sizeof *z);

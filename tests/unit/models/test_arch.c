@@ -105,12 +105,25 @@ START_TEST(series_are_images_of_one_row) {
 }
 END_TEST
 
+struct refusal {
+  const char *text;
+  enum err expected;
+  const char *why; /* how the sentence begins */
+};
+
+static void check_refusals(const struct refusal *cases, size_t n, const struct contract *c) {
+  for (size_t i = 0; i < n; i++) {
+    struct arch *a = NULL;
+    char why[MAX_REASON_BYTES] = "";
+    enum err e = arch_parse(cases[i].text, c, &a, why);
+    ck_assert_msg(e == cases[i].expected && !strncmp(why, cases[i].why, strlen(cases[i].why)), "'%s': %s: %s",
+                  cases[i].text, err_name(e), why);
+    ck_assert_ptr_null(a);
+  }
+}
+
 START_TEST(errors_of_windows) {
-  const struct {
-    const char *text;
-    enum err expected;
-    const char *why;
-  } cases[] = {
+  const struct refusal cases[] = {
       {"conv", ERR_SYNTAX, "column 5: conv takes height, width and channels of its kernel, as in 3x3x16"},
       {"conv 5x5", ERR_RANGE, "column 6: conv takes height, width and channels of its kernel, as in 3x3x16, not '5x5'"},
       {"conv 5x5x8x2", ERR_RANGE, "column 6: conv takes"},
@@ -153,14 +166,7 @@ START_TEST(errors_of_windows) {
       {"conv 3x3x8", ERR_RANGE, "the last layer has 5408 outputs, the contract needs 10: end with 'dense classes'"},
   };
   struct contract c = images_of(28, 28, 1);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct arch *a = NULL;
-    char why[MAX_REASON_BYTES] = "";
-    enum err e = arch_parse(cases[i].text, &c, &a, why);
-    ck_assert_msg(e == cases[i].expected && !strncmp(why, cases[i].why, strlen(cases[i].why)), "'%s': %s: %s",
-                  cases[i].text, err_name(e), why);
-    ck_assert_ptr_null(a);
-  }
+  check_refusals(cases, sizeof cases / sizeof *cases, &c);
 }
 END_TEST
 
@@ -200,11 +206,7 @@ START_TEST(regression) {
 END_TEST
 
 START_TEST(errors_say_where_and_what) {
-  const struct {
-    const char *text;
-    enum err expected;
-    const char *why; /* how the sentence begins */
-  } cases[] = {
+  const struct refusal cases[] = {
       {"", ERR_SYNTAX, "column 1: a layer is missing"},
       {"dense 3,", ERR_SYNTAX, "column 9: a layer is missing"},
       {"dense 3,,relu", ERR_SYNTAX, "column 9: a layer is missing"},
@@ -267,14 +269,7 @@ START_TEST(errors_say_where_and_what) {
       {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with 10000 inputs and 10000 outputs"},
   };
   struct contract c = toy_classes(20, 3);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct arch *a = NULL;
-    char why[MAX_REASON_BYTES] = "";
-    enum err e = arch_parse(cases[i].text, &c, &a, why);
-    ck_assert_msg(e == cases[i].expected && !strncmp(why, cases[i].why, strlen(cases[i].why)), "'%s': %s: %s",
-                  cases[i].text, err_name(e), why);
-    ck_assert_ptr_null(a);
-  }
+  check_refusals(cases, sizeof cases / sizeof *cases, &c);
 }
 END_TEST
 
