@@ -26,9 +26,8 @@ struct drawing {
   struct onnx_graph *g;
   const struct layer *layer;
   struct value now;
-  const char *scaled;                       /* what the first layer reads, as rows */
-  struct value *at_ends;                    /* [n_layers] what went into the blocks that are open */
-  struct tensor tensors[MAX_LAYER_TENSORS]; /* of the layer */
+  const char *scaled;    /* what the first layer reads, as rows */
+  struct value *at_ends; /* [n_layers] what went into the blocks that are open */
 };
 
 struct row {
@@ -75,41 +74,36 @@ static void bring(struct drawing *d, enum form form, struct extent e) {
 
 /* ---- parameters ---- */
 
+/* Tensor k of the layer. A layer's stand one behind the other in the schema, which lives as long as the graph. */
+static const struct tensor *tensor_of(const struct drawing *d, size_t k) {
+  const struct schema *s = d->model->schema;
+  size_t first = 0;
+  while (schema_tensor(s, first)->offset != d->layer->offset)
+    first++;
+  return schema_tensor(s, first + k);
+}
+
 static const float *values_of(const struct drawing *d, size_t k) {
-  const float *values = d->model->values + d->layer->offset;
-  for (size_t i = 0; i < k; i++) {
-    size_t n = 1;
-    for (uint32_t axis = 0; axis < d->tensors[i].rank; axis++)
-      n *= d->tensors[i].shape[axis];
-    values += n;
-  }
-  return values;
+  return d->model->values + tensor_of(d, k)->offset;
 }
 
-/* Parameter k of the layer as it is. The schema has its name for as long as the graph lives. */
-static const char *name_of(const struct drawing *d, size_t k) {
-  for (size_t i = 0; i < schema_tensors(d->model->schema); i++)
-    if (strcmp(schema_tensor(d->model->schema, i)->name, d->tensors[k].name) == 0)
-      return schema_tensor(d->model->schema, i)->name;
-  return NULL;
-}
-
+/* Parameter k of the layer as it is. */
 static const char *parameter(struct drawing *d, size_t k) {
-  const struct tensor *t = &d->tensors[k];
-  return onnx_tensor(d->g, name_of(d, k), values_of(d, k), t->rank, t->shape);
+  const struct tensor *t = tensor_of(d, k);
+  return onnx_tensor(d->g, t->name, values_of(d, k), t->rank, t->shape);
 }
 
 /* The same as [C][1][1], for planes. */
 static const char *parameter_of_planes(struct drawing *d, size_t k) {
-  return onnx_tensor(d->g, name_of(d, k), values_of(d, k), 3, (const uint32_t[]){d->layer->in.channels, 1, 1});
+  return onnx_tensor(d->g, tensor_of(d, k)->name, values_of(d, k), 3, (const uint32_t[]){d->layer->in.channels, 1, 1});
 }
 
 /* [out][kh][kw][in] as [out][in][kh][kw] */
 static const char *kernel_parameter(struct drawing *d) {
-  const uint32_t *s = d->tensors[0].shape, turned[] = {s[0], s[3], s[1], s[2]}, axis[] = {0, 3, 1, 2};
+  const uint32_t *s = tensor_of(d, 0)->shape, turned[] = {s[0], s[3], s[1], s[2]}, axis[] = {0, 3, 1, 2};
   const uint64_t size[] = {s[0], s[1], s[2], s[3]};
   const char *name;
-  float *room = onnx_room(d->g, name_of(d, 0), 4, turned, &name);
+  float *room = onnx_room(d->g, tensor_of(d, 0)->name, 4, turned, &name);
   if (room != NULL)
     array_permute(values_of(d, 0), 4, size, axis, room);
   return name;
@@ -125,7 +119,7 @@ static void draw_dense(struct drawing *d) {
 static void draw_conv(struct drawing *d) {
   const struct window *w = &d->layer->window;
   const char *weight = kernel_parameter(d), *bias = parameter(d, 1);
-  int64_t groups = d->tensors[0].shape[3] == d->layer->in.channels ? 1 : d->layer->in.channels;
+  int64_t groups = tensor_of(d, 0)->shape[3] == d->layer->in.channels ? 1 : d->layer->in.channels;
   d->now.name =
       NODE("Conv", IN(d->now.name, weight, bias),
            WITH(INTS("kernel_shape", w->height, w->width), INTS("strides", w->stride, w->stride),
@@ -191,9 +185,9 @@ static void turn_gates(const float *ours, size_t n, float *out) {
 }
 
 static const char *gate_weights(struct drawing *d, size_t k) {
-  const uint32_t *s = d->tensors[k].shape;
+  const uint32_t *s = tensor_of(d, k)->shape;
   const char *name;
-  float *room = onnx_room(d->g, name_of(d, k), 3, (const uint32_t[]){1, s[0], s[1]}, &name);
+  float *room = onnx_room(d->g, tensor_of(d, k)->name, 3, (const uint32_t[]){1, s[0], s[1]}, &name);
   if (room != NULL)
     turn_gates(values_of(d, k), (size_t)s[0] / 3 * s[1], room);
   return name;
@@ -202,7 +196,7 @@ static const char *gate_weights(struct drawing *d, size_t k) {
 static const char *gate_biases(struct drawing *d) {
   uint32_t h = d->layer->out.channels;
   const char *name;
-  float *room = onnx_room(d->g, name_of(d, 2), 2, (const uint32_t[]){1, 6 * h}, &name);
+  float *room = onnx_room(d->g, tensor_of(d, 2)->name, 2, (const uint32_t[]){1, 6 * h}, &name);
   if (room != NULL) {
     turn_gates(values_of(d, 2), h, room);
     turn_gates(values_of(d, 3), h, room + 3 * (size_t)h);
@@ -297,8 +291,6 @@ static enum err draw_layer(struct drawing *d, const struct layer *l) {
   if (row == NULL)
     return ERR_UNSUPPORTED;
   d->layer = l;
-  if (l->type->tensors != NULL)
-    l->type->tensors(l, d->tensors);
   bring(d, row->form, l->in);
   if (row->op != NULL)
     d->now.name = NODE(row->op, IN(d->now.name));
