@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "models/merging/statistic.h"
 #include "models/net/arch.h"
 
 const char *const layout_names[N_LAYOUTS + 1] = {
@@ -494,8 +495,8 @@ static enum err read_tensor(const struct match *m, const struct match_row *row, 
   if (e != ERR_OK)
     return e;
   foreign_read(&p, foreign, x + t->offset);
-  bool is_variance = strcmp(strrchr(t->name, '.') + 1, "running_var") == 0;
-  for (size_t i = 0; is_variance && i < t->n_values; i++)
+  size_t n_variances = statistic_is_variance(t) ? t->n_values : 0;
+  for (size_t i = 0; i < n_variances; i++)
     if (x[t->offset + i] < 0)
       return data_fault(why, ERR_RANGE, "a variance in tensor %.64s is below 0; save a healthy model",
                         tensor_file_tensor(f, row->theirs)->name);

@@ -22,6 +22,10 @@ static size_t stem_bytes(const char *name, const char *suffix) {
   return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0 ? n - n_suffix : 0;
 }
 
+bool statistic_is_variance(const struct tensor *t) {
+  return stem_bytes(t->name, variance_suffix) > 0;
+}
+
 static bool is_mean_of(const struct tensor *t, const struct tensor *variance) {
   size_t n = stem_bytes(variance->name, variance_suffix);
   return t->role == ROLE_STATISTIC && t->n_values == variance->n_values && stem_bytes(t->name, mean_suffix) == n &&
@@ -29,7 +33,7 @@ static bool is_mean_of(const struct tensor *t, const struct tensor *variance) {
 }
 
 static struct statistic describe(const struct schema *schema, const struct tensor *t) {
-  struct statistic s = {.offset = t->offset, .n = t->n_values, .is_variance = stem_bytes(t->name, variance_suffix) > 0};
+  struct statistic s = {.offset = t->offset, .n = t->n_values, .is_variance = statistic_is_variance(t)};
   for (size_t i = 0; s.is_variance && i < schema_tensors(schema) && !s.has_mean; i++) {
     const struct tensor *other = schema_tensor(schema, i);
     s.has_mean = is_mean_of(other, t);

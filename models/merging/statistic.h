@@ -46,6 +46,9 @@ struct statistics {
   struct statistic *list; /* by ascending offset */
 };
 
+/* Whether a tensor is a variance, by its name. */
+bool statistic_is_variance(const struct tensor *t);
+
 /* Those of a schema. ERR_NO_MEMORY. */
 MUST_USE enum err statistics_open(const struct schema *schema, struct statistics *out_statistics);
 void statistics_done(struct statistics *s);
