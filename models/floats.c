@@ -20,6 +20,11 @@ float *floats_new(size_t n) {
   return x;
 }
 
+void floats_draw(float *out_x, size_t n, double bound, struct rng *rng) {
+  for (size_t i = 0; i < n; i++)
+    out_x[i] = (float)(bound * (2 * rng_unit(rng) - 1));
+}
+
 /* By bits: comparing integers is what compilers turn into vector instructions. */
 bool floats_finite(const float *x, size_t n) {
   const uint32_t exponent = 0x7f800000;

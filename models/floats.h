@@ -5,8 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/rng.h"
+
 /* n zeros on a cache line's boundary, for free(); NULL: no memory, or n above what memory can hold. */
 float *floats_new(size_t n);
+
+/* Uniform in ±bound. */
+void floats_draw(float *out_x, size_t n, double bound, struct rng *rng);
 
 /* No NaN and no infinity. */
 bool floats_finite(const float *x, size_t n);

@@ -52,8 +52,7 @@ static size_t tensors(const struct layer *l, struct tensor out_tensors[MAX_LAYER
 /* Uniform in ±√3, of variance 1 as PyTorch's. */
 static void init(const struct layer *l, struct rng *rng, float *out_w) {
   const double bound = 1.7320508075688772;
-  for (size_t i = 0; i < l->n_trained; i++)
-    out_w[i] = (float)(bound * (2.0 * rng_unit(rng) - 1.0));
+  floats_draw(out_w, l->n_trained, bound, rng);
 }
 
 static size_t token_of(const struct layer *l, float value) {

@@ -60,8 +60,7 @@ static size_t tensors(const struct layer *l, struct tensor out_tensors[MAX_LAYER
 /* All uniform in ±1/√H, as PyTorch's. */
 static void init(const struct layer *l, struct rng *rng, float *out_w) {
   double bound = 1 / sqrt((double)l->out.channels);
-  for (size_t i = 0; i < l->n_trained; i++)
-    out_w[i] = (float)(bound * (2.0 * rng_unit(rng) - 1.0));
+  floats_draw(out_w, l->n_trained, bound, rng);
 }
 
 static double flops(const struct layer *l) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "models/floats.h"
 
 static const struct layer_type *const types[] = {
     &layer_dense,      &layer_conv,      &layer_conv1d,  &layer_depthwise, &layer_pool,      &layer_avgpool,
@@ -96,8 +97,7 @@ struct tensor layer_tensor(const struct layer *l, const char *what, enum role ro
 
 void layer_init_uniform(const struct layer *l, double fan_in, double fan_out, struct rng *rng, size_t n, float *out_w) {
   double bound = sqrt(6.0 / (l->before_relu ? fan_in : fan_in + fan_out));
-  for (size_t i = 0; i < n; i++)
-    out_w[i] = (float)(bound * (2.0 * rng_unit(rng) - 1.0));
+  floats_draw(out_w, n, bound, rng);
 }
 
 /* ---- for the net and the parser */
@@ -129,11 +129,15 @@ void layer_key(const struct layer *l, size_t batch, char out_key[MAX_SELECTION_K
   selection_key(form, l->in.height, l->in.width, l->in.channels, (uint32_t)batch, out_key);
 }
 
+bool kernel_fits(const struct kernel *k, const struct layer *l, const struct cpu *cpu) {
+  return !k->fits || k->fits(l, cpu);
+}
+
 const struct kernel *layer_kernel(const struct layer *l, const char *name, const struct cpu *cpu) {
   const struct kernel *last = NULL;
   for (size_t i = 0; i < l->type->n_kernels; i++) {
     const struct kernel *k = &l->type->kernels[i];
-    if (k->fits && !k->fits(l, cpu))
+    if (!kernel_fits(k, l, cpu))
       continue;
     if (name && strcmp(k->name, name) == 0)
       return k;

@@ -201,6 +201,9 @@ double layer_flops(const struct layer *l);
 /* Its key in a selection (models/kernels/selection.h). */
 void layer_key(const struct layer *l, size_t batch, char out_key[MAX_SELECTION_KEY_BYTES]);
 
+/* Whether a layer can be computed so on such a CPU. */
+bool kernel_fits(const struct kernel *k, const struct layer *l, const struct cpu *cpu);
+
 /* The kernel to take on such a CPU: the one of this name; where name is NULL, unknown or cannot run, the last that can. */
 const struct kernel *layer_kernel(const struct layer *l, const char *name, const struct cpu *cpu);
 

@@ -24,14 +24,10 @@ static uint32_t variant_number(struct plan *p, const struct layer *l, const stru
   return p->n_variants - 1;
 }
 
-static bool can_run(const struct kernel *k, const struct layer *l, const struct cpu *cpu) {
-  return !k->fits || k->fits(l, cpu);
-}
-
 static size_t kernels_that_run(const struct layer *l, const struct cpu *cpu) {
   size_t n = 0;
   for (size_t i = 0; i < l->type->n_kernels; i++)
-    n += can_run(&l->type->kernels[i], l, cpu);
+    n += kernel_fits(&l->type->kernels[i], l, cpu);
   return n;
 }
 
@@ -47,7 +43,7 @@ static void put_operation(struct plan *p, size_t layer, const char *key) {
   o->depth = at_least_one(layer_flops(l) / (2 * o->pixels * o->channels));
   o->count = 1;
   for (size_t i = 0; i < l->type->n_kernels && o->n_variants < MAX_TUNER_VARIANTS; i++)
-    if (can_run(&l->type->kernels[i], l, &p->cpu))
+    if (kernel_fits(&l->type->kernels[i], l, &p->cpu))
       o->variants[o->n_variants++] = variant_number(p, l, &l->type->kernels[i]);
   p->layers[p->n_operations] = layer;
   memcpy(p->keys[p->n_operations++], key, MAX_SELECTION_KEY_BYTES);
@@ -137,11 +133,6 @@ struct workload {
   struct arch *alone; /* the net's, of an operation alone; else NULL */
 };
 
-static void make_up(struct rng *rng, float *out, size_t n, double size) {
-  for (size_t i = 0; i < n; i++)
-    out[i] = (float)(size * (2 * rng_unit(rng) - 1));
-}
-
 static enum err open_workload(const struct arch *arch, struct net_config *config, struct workload *w) {
   struct rng rng;
   enum err e = net_open(arch, config, &w->net);
@@ -154,10 +145,10 @@ static enum err open_workload(const struct arch *arch, struct net_config *config
   if (!w->w || !w->m || !w->d_z)
     return ERR_NO_MEMORY;
   rng_init(&rng, 1);
-  make_up(&rng, w->w, arch->n_parameters, 0.1);
-  make_up(&rng, w->d_z, w->batch * arch->n_outputs, 1e-3);
+  floats_draw(w->w, arch->n_parameters, 0.1, &rng);
+  floats_draw(w->d_z, w->batch * arch->n_outputs, 1e-3, &rng);
   net_load(w->net, w->w);
-  make_up(&rng, net_input(w->net), w->batch * arch->n_inputs, 1);
+  floats_draw(net_input(w->net), w->batch * arch->n_inputs, 1, &rng);
   return ERR_OK;
 }
 
