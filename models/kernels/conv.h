@@ -83,7 +83,7 @@ extern const struct conv_kernel conv_direct_avx2, conv_direct_avx512, conv_paire
     conv_series_avx512;
 #endif
 
-/* All of them, each but the first better than the one before it where nothing was measured. */
+/* All of them, whether this CPU has what they need or not; models/net/conv.c says which is better. */
 const struct conv_kernel *const *conv_kernels(size_t *out_n);
 
 #endif

@@ -99,11 +99,21 @@ static struct conv_gradient gradient_of(const struct gradient *d) {
   return (struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .momentum = d->momentum, .g = d->g};
 }
 
+/* The pool that kernels do which do one. */
+static bool is_pool_of_pairs(const struct layer *l, const struct layer *pool) {
+  const struct window *w = &pool->window;
+  return l->out.height >= 2 && l->out.width >= 2 && w->height == 2 && w->width == 2 && w->stride == 2 &&
+         w->pad_height == 0 && w->pad_width == 0;
+}
+
 /* The functions of a row of conv_kernels. */
 #define DEFINE(kernel)                                                                                                 \
   static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
     struct conv_shape s = shape_of(l);                                                                                 \
     return cpu_has(cpu, &conv_##kernel.needs) && (!conv_##kernel.fits || conv_##kernel.fits(&s));                      \
+  }                                                                                                                    \
+  static bool kernel##_takes_pool(const struct layer *l, const struct layer *pool) {                                   \
+    return conv_##kernel.pools && is_pool_of_pairs(l, pool);                                                           \
   }                                                                                                                    \
   static size_t kernel##_scratch(const struct layer *l, size_t n) {                                                    \
     struct conv_shape s = shape_of(l);                                                                                 \
@@ -121,8 +131,8 @@ static struct conv_gradient gradient_of(const struct gradient *d) {
     conv_##kernel.backward(&s, &b, &g);                                                                                \
   }
 #define ROW(kernel)                                                                                                    \
-  .fits = kernel##_fits, .takes_relu = true, .scratch = kernel##_scratch, .forward = kernel##_forward,                 \
-  .backward = kernel##_backward
+  .fits = kernel##_fits, .takes_relu = true, .takes_pool = kernel##_takes_pool, .scratch = kernel##_scratch,           \
+  .forward = kernel##_forward, .backward = kernel##_backward
 
 /* The same of one with its own layout of weights. */
 #define DEFINE_OWN(kernel)                                                                                             \
@@ -139,15 +149,7 @@ static struct conv_gradient gradient_of(const struct gradient *d) {
     struct conv_shape s = shape_of(l);                                                                                 \
     conv_##kernel.store(&s, own, w);                                                                                   \
   }
-#define ROW_OWN(kernel)                                                                                                \
-  ROW(kernel), .takes_pool = takes_pool, .weights = kernel##_weights, .load = kernel##_load, .store = kernel##_store
-
-/* 2×2 of an image, the largest value. */
-static bool takes_pool(const struct layer *l, const struct layer *pool) {
-  const struct window *w = &pool->window;
-  return l->out.height >= 2 && l->out.width >= 2 && w->height == 2 && w->width == 2 && w->stride == 2 &&
-         w->pad_height == 0 && w->pad_width == 0;
-}
+#define ROW_OWN(kernel) ROW(kernel), .weights = kernel##_weights, .load = kernel##_load, .store = kernel##_store
 
 DEFINE(im2col)
 DEFINE(im2col_batch)
