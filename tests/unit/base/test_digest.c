@@ -54,6 +54,17 @@ START_TEST(one_bit_anywhere_makes_it_unequal) {
 }
 END_TEST
 
+START_TEST(hexadecimal) {
+  const struct digest d = {{0x00, 0x01, 0x9a, 0xf0, 0x10, [DIGEST_BYTES - 1] = 0xfe}};
+  char text[DIGEST_TEXT_BYTES];
+  memset(text, 'x', sizeof text);
+  digest_hex(&d, text);
+  ck_assert_str_eq(text, "00019af0100000000000000000000000"
+                         "000000000000000000000000000000fe");
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("base/digest", digest_of_is_init_add_end, digest_of_nothing, one_bit_anywhere_makes_it_unequal);
+  return SUITE_RUN("base/digest", digest_of_is_init_add_end, digest_of_nothing, one_bit_anywhere_makes_it_unequal,
+                   hexadecimal);
 }
