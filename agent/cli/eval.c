@@ -104,8 +104,8 @@ int verb_eval(struct call *call) {
   struct config *c;
   if (call->flags[FLAG_SET] && scalar_word(call->flags[FLAG_SET], trial_sets, &set, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--set: %s", why);
-  if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
+  if (!model_flag_read(call, call->flags[FLAG_MODEL], &choice))
+    return EXIT_USAGE;
   const struct site_job_config *job;
   if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;

@@ -385,8 +385,8 @@ int verb_export(struct call *call) {
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s has only one; leave it out", x.how->word);
   if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s", why);
-  if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
+  if (!model_flag_read(call, call->flags[FLAG_MODEL], &choice))
+    return EXIT_USAGE;
   if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
   x.layout = (enum layout)layout;

@@ -43,6 +43,14 @@ enum err model_choice_read(const char *text, struct model_choice *out_choice, ch
   return ERR_OK;
 }
 
+bool model_flag_read(struct call *call, const char *text, struct model_choice *choice) {
+  char why[MAX_REASON_BYTES];
+  bool is_wrong = text && model_choice_read(text, choice, why) != ERR_OK;
+  if (is_wrong)
+    answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
+  return !is_wrong;
+}
+
 /* "the model of round 380 is not kept; kept are 418, 417, 412" */
 static enum err say_kept(struct store *s, const struct digest *job, struct round_label label,
                          char why[MAX_CONFIG_WHY_BYTES]) {

@@ -17,6 +17,9 @@ struct model_choice {
 /* "latest", "serving", "418" or "418+2". ERR_SYNTAX with a sentence. */
 MUST_USE enum err model_choice_read(const char *text, struct model_choice *out_choice, char why[MAX_REASON_BYTES]);
 
+/* The value of a verb's --model; NULL leaves what is chosen without one. False: it was answered with EXIT_USAGE. */
+bool model_flag_read(struct call *call, const char *text, struct model_choice *choice);
+
 /* "418" or "418+2". */
 MUST_USE enum err model_label_read(const char *text, struct round_label *out_label, char why[MAX_REASON_BYTES]);
 

@@ -163,12 +163,11 @@ static int run(struct call *call, struct trial *t, enum err e) {
 }
 
 int verb_predict(struct call *call) {
-  char why[MAX_REASON_BYTES];
   struct model_choice choice = {.pick = MODEL_LATEST};
   const struct site_job_config *job;
   struct config *c;
-  if (call->flags[FLAG_MODEL] && model_choice_read(call->flags[FLAG_MODEL], &choice, why))
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "--model: %s", why);
+  if (!model_flag_read(call, call->flags[FLAG_MODEL], &choice))
+    return EXIT_USAGE;
   if (!call_load_job(call, &c, &job))
     return EXIT_USAGE;
   struct trial t = {0};
