@@ -21,7 +21,7 @@ struct name_text {
 };
 
 static struct name_text name_write(const struct digest *name) {
-  struct name_text text;
+  struct name_text text = {""};
   digest_hex(name, text.chars);
   return text;
 }

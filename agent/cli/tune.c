@@ -132,10 +132,12 @@ static enum err prepare(struct tune *t) {
 
 /* A host that the file knows is measured from nothing, one that it does not know beside what it says of others, whose entries
  * stay in either case. */
-static enum err measure(struct tune *t) {
+static enum err measure(struct call *call, struct tune *t) {
   struct progress progress = {.shows = isatty(STDERR_FILENO)};
   const struct tuning_observer observer = {show, &progress};
   enum err e = tuning_file_read(t->path, &t->plan, &t->tuning);
+  if (e != ERR_OK && e != ERR_NOT_FOUND && e != ERR_FOREIGN)
+    answer_warn(call, "%s: %s; it is measured anew", t->path, err_sentence(e));
   const struct tuned_host *known = tuning_find(&t->tuning, &t->host);
   if (known) {
     t->before = known->selection;
@@ -183,7 +185,7 @@ int verb_tune(struct call *call) {
   if (t) {
     *t = (struct tune){.config = config, .job = job};
     if ((e = prepare(t)) == ERR_OK)
-      e = measure(t);
+      e = measure(call, t);
     code = e ? answer_error(call, exit_code_of(e), err_name(e), NULL, "%s", t->why) : show_and_keep(call, t);
     tuner_free(t->tuner);
     tuning_done(&t->tuning);
