@@ -109,14 +109,22 @@ static enum err take_fastest(const struct tuning_order *order, const struct tune
 
 /* ---- the whole ---- */
 
-/* Which number this machine has, or is to have. */
+static const struct tuned_host *of_number(const struct tuning *t, uint32_t number) {
+  for (size_t i = 0; i < t->n_hosts; i++)
+    if (t->hosts[i].number == number)
+      return &t->hosts[i];
+  return NULL;
+}
+
+/* Which number this machine has, or is to have: the least that none has, so that it never grows out of what the cost model
+ * can compute with. */
 static uint32_t machine_number(const struct tuning *t, const char *machine) {
   uint32_t next = 0;
-  for (size_t i = 0; i < t->n_hosts; i++) {
+  for (size_t i = 0; i < t->n_hosts; i++)
     if (strcmp(t->hosts[i].machine, machine) == 0)
       return t->hosts[i].number;
-    next = t->hosts[i].number >= next ? t->hosts[i].number + 1 : next;
-  }
+  while (of_number(t, next))
+    next++;
   return next;
 }
 

@@ -11,6 +11,9 @@
 
 enum { SCHEMA = 1, REAL_DIGITS = 17 };
 
+/* Numbers beyond these were not measured; a cost model with such would say nothing that can be computed with. */
+static const double least_processors = 1e-6, most_processors = 1e6, most_seconds = 1e6, most_weight = 1e4;
+
 void tuning_done(struct tuning *t) {
   tuning_forget(t);
   memset(t, 0, sizeof *t);
@@ -111,7 +114,19 @@ static bool is_within(json_int_t n, json_int_t lo, json_int_t hi) {
   return n >= lo && n <= hi;
 }
 
-static bool read_host(json_t *json, struct tuned_host *h) {
+static bool is_within_real(double x, double lo, double hi) {
+  return x >= lo && x <= hi;
+}
+
+/* Lanes and blocks that the plan has: others could take more memory than training may. Threads are as the host was. */
+static bool is_split_of(const struct plan *p, const struct selection *s) {
+  for (size_t i = 0; i < p->n_splits; i++)
+    if (p->splits[i].lanes == s->lanes && p->splits[i].block == s->block)
+      return true;
+  return false;
+}
+
+static bool read_host(json_t *json, const struct plan *p, struct tuned_host *h) {
   const char *machine;
   json_int_t number, lanes, threads, block;
   json_t *kernels;
@@ -120,9 +135,10 @@ static bool read_host(json_t *json, struct tuned_host *h) {
                      &number, "processors", &h->processors, "seconds", &h->seconds, "lanes", &lanes, "threads",
                      &threads, "block", &block, "kernels", &kernels) != 0)
     return false;
-  bool sound = strlen(machine) < sizeof h->machine && is_within(number, 0, UINT32_MAX) && h->processors > 0 &&
-               h->seconds > 0 && is_within(lanes, 1, MAX_LANES) && is_within(threads, 1, lanes) &&
-               is_within(block, 0, MAX_BATCH);
+  bool sound = strlen(machine) < sizeof h->machine && is_within(number, 0, MAX_TUNED_HOSTS) &&
+               is_within_real(h->processors, least_processors, most_processors) &&
+               is_within_real(h->seconds, 0, most_seconds) && h->seconds > 0 && is_within(lanes, 1, MAX_LANES) &&
+               is_within(threads, 1, lanes) && is_within(block, 0, MAX_BATCH);
   if (!sound)
     return false;
   memcpy(h->machine, machine, strlen(machine) + 1);
@@ -130,7 +146,7 @@ static bool read_host(json_t *json, struct tuned_host *h) {
   h->selection.lanes = (uint32_t)lanes;
   h->selection.threads = (uint32_t)threads;
   h->selection.block = (uint32_t)block;
-  return read_kernels(kernels, &h->selection);
+  return is_split_of(p, &h->selection) && read_kernels(kernels, &h->selection);
 }
 
 static enum err read_cost(json_t *json, const struct plan *p, struct cost_model **out_cost) {
@@ -143,7 +159,7 @@ static enum err read_cost(json_t *json, const struct plan *p, struct cost_model 
   for (size_t i = 0; i < n && !e; i++) {
     json_t *number = json_array_get(json, i);
     weights[i] = json_number_value(number);
-    e = json_is_number(number) ? ERR_OK : ERR_CORRUPT;
+    e = json_is_number(number) && is_within_real(weights[i], -most_weight, most_weight) ? ERR_OK : ERR_CORRUPT;
   }
   if (!e)
     e = cost_take(cost, weights) ? ERR_CORRUPT : ERR_OK;
@@ -180,7 +196,7 @@ static enum err read_whole(json_t *whole, const struct plan *p, struct tuning *o
   if (!is_of_plan(p, model, input, batch, variants))
     return ERR_FOREIGN;
   for (size_t i = 0; i < json_array_size(hosts); i++)
-    if (!read_host(json_array_get(hosts, i), &out->hosts[out->n_hosts++]))
+    if (!read_host(json_array_get(hosts, i), p, &out->hosts[out->n_hosts++]))
       return ERR_CORRUPT;
   return json_array_size(cost) > 0 ? read_cost(cost, p, &out->cost) : ERR_OK;
 }

@@ -13,7 +13,7 @@ enum { MAX_TUNED_HOSTS = 8, MAX_TUNING_FILE_BYTES = 1 << 20 };
 
 struct tuned_host {
   char machine[FINGERPRINT_BYTES];
-  uint32_t number; /* of the machine, from 0 in the order in which they were met */
+  uint32_t number; /* of the machine: 0 … MAX_TUNED_HOSTS, each machine's own */
   double processors;
   double seconds; /* of a step of training, when it was measured */
   struct selection selection;

@@ -165,6 +165,14 @@ START_TEST(damage_is_noticed) {
       {"\"threads\":1", "\"threads\":2", ERR_CORRUPT},
       {"\"block\":0", "\"block\":-1", ERR_CORRUPT},
       {"\"processors\":4.0", "\"processors\":-4.0", ERR_CORRUPT},
+      {"\"processors\":4.0", "\"processors\":4e300", ERR_CORRUPT},
+      {"\"processors\":4.0", "\"processors\":4e-300", ERR_CORRUPT},
+      {"\"seconds\":0.5", "\"seconds\":1e300", ERR_CORRUPT},
+      {"\"number\":0", "\"number\":9", ERR_CORRUPT},
+      {"\"number\":0", "\"number\":4294967295", ERR_CORRUPT},
+      {"\"lanes\":1", "\"lanes\":64", ERR_CORRUPT},
+      {"\"lanes\":1", "\"lanes\":3", ERR_CORRUPT},
+      {"\"block\":0", "\"block\":5", ERR_CORRUPT},
       {"\"machine\":", "\"engine\":", ERR_CORRUPT},
       {"\"hosts\":[", "\"hosts\":[1,", ERR_CORRUPT},
       {"\"cost\":[", "\"cost\":[1,", ERR_CORRUPT},
@@ -179,6 +187,7 @@ START_TEST(damage_is_noticed) {
   struct tuning *t = measured(&h);
   t->hosts[0].selection.lanes = t->hosts[0].selection.threads = 1;
   t->hosts[0].selection.block = 0;
+  t->hosts[0].seconds = 0.5;
   ck_assert_int_eq(tuning_file_write(path, &plan, t), ERR_OK);
   char *text;
   size_t n;
@@ -199,6 +208,48 @@ START_TEST(damage_is_noticed) {
   free(changed);
   free(text);
   drop(t);
+  end();
+}
+END_TEST
+
+START_TEST(weights_that_nothing_can_be_computed_with_are_damage) {
+  begin();
+  struct host h = a_host("A", 0);
+  struct tuning *t = measured(&h), *again = calloc(1, sizeof *again);
+  size_t n = COST_MEMBERS * cost_terms(plan.n_variants);
+  double *weights = calloc(n, sizeof *weights);
+  memcpy(weights, cost_weights(t->cost), n * sizeof *weights);
+  weights[n / 2] = -1e300;
+  ck_assert_int_eq(cost_take(t->cost, weights), ERR_OK);
+  ck_assert_int_eq(tuning_file_write(path, &plan, t), ERR_OK);
+  ck_assert_int_eq(tuning_file_read(path, &plan, again), ERR_CORRUPT);
+  free(weights);
+  drop(t);
+  drop(again);
+  end();
+}
+END_TEST
+
+/* A state directory that moves from machine to machine. */
+START_TEST(numbers_of_machines_stay_small) {
+  begin();
+  struct host h = a_host("0", 0);
+  struct tuning *t = measured(&h), *again = calloc(1, sizeof *again);
+  struct tuning_outcome outcome;
+  for (int i = 1; i < 2 * MAX_TUNED_HOSTS; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "%d", i);
+    h = a_host(name, 0);
+    const struct tuning_order order = {.plan = &plan, .host = &h, .seconds = 0};
+    ck_assert_int_eq(tuning_measure(t, &order, &outcome, NULL), ERR_OK);
+    for (size_t k = 1; k < t->n_hosts; k++)
+      ck_assert_uint_ne(t->hosts[k].number, t->hosts[0].number);
+  }
+  ck_assert_uint_eq(t->n_hosts, MAX_TUNED_HOSTS);
+  ck_assert_int_eq(tuning_file_write(path, &plan, t), ERR_OK);
+  ck_assert_int_eq(tuning_file_read(path, &plan, again), ERR_OK);
+  drop(t);
+  drop(again);
   end();
 }
 END_TEST
@@ -227,5 +278,6 @@ END_TEST
 int main(void) {
   return SUITE_RUN("agent/tuning", it_is_read_as_it_was_written, another_host_is_learnt_beside_it,
                    what_is_measured_from_nothing_leaves_others_alone, of_another_model_it_is_foreign, damage_is_noticed,
+                   weights_that_nothing_can_be_computed_with_are_damage, numbers_of_machines_stay_small,
                    it_stops_when_asked);
 }
