@@ -204,16 +204,25 @@ enum layout layout_guess(const struct tensor_file *f) {
 
 /* ---- the map ---- */
 
+static bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+/* Control characters too, but no byte of a name in UTF-8. */
+static bool is_space(char c) {
+  return (unsigned char)c <= ' ';
+}
+
 static enum err map_line(const char *line, size_t n, size_t number, struct map_line *out, char *why) {
   size_t n_own = 0, at, end;
-  while (n_own < n && line[n_own] != ' ' && line[n_own] != '\t')
+  while (n_own < n && !is_blank(line[n_own]))
     n_own++;
-  for (at = n_own; at < n && (line[at] == ' ' || line[at] == '\t');)
+  for (at = n_own; at < n && is_blank(line[at]);)
     at++;
-  for (end = at; end < n && line[end] > ' ';)
+  for (end = at; end < n && !is_space(line[end]);)
     end++;
   size_t n_theirs = end - at;
-  while (end < n && line[end] <= ' ')
+  while (end < n && is_space(line[end]))
     end++;
   if (n_theirs == 0 || end != n || n_own >= MAX_NAME_BYTES || n_theirs >= TENSOR_NAME_BYTES ||
       memchr(line, '\0', n) != NULL) {
@@ -237,7 +246,7 @@ enum err map_read(const char *text, size_t n_bytes, struct map_line **out_lines,
     const char *next = stop != NULL ? stop + 1 : end;
     size_t n_line = (size_t)((stop != NULL ? stop : end) - at);
     number++;
-    while (n_line > 0 && (*at == ' ' || *at == '\t')) {
+    while (n_line > 0 && is_blank(*at)) {
       at++;
       n_line--;
     }

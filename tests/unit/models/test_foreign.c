@@ -123,6 +123,10 @@ START_TEST(a_map_comes_first) {
   ck_assert_int_eq(map_read("one\n", 4, &map, &n_map, why), ERR_SYNTAX);
   ck_assert_ptr_nonnull(strstr(why, "line 1"));
   ck_assert_int_eq(map_read("a b c\n", 6, &map, &n_map, why), ERR_SYNTAX);
+  static const char beyond_ascii[] = "dense1.weight couche_d\xc3\xa9 \n";
+  ck_assert_int_eq(map_read(beyond_ascii, sizeof beyond_ascii - 1, &map, &n_map, why), ERR_OK);
+  ck_assert_str_eq(map[0].theirs, "couche_d\xc3\xa9");
+  free(map);
   tensor_file_close(f);
   schema_free(s);
 }
