@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/new_name.h"
 
 void path_folder(const char *path, char out_folder[MAX_PATH_BYTES]) {
   const char *slash = strrchr(path, '/');
@@ -96,7 +97,7 @@ static enum err put_file(const char *path, unsigned mode, const char *text,
 }
 
 enum err file_create(const char *path, unsigned mode, const char *text) {
-  return put_file(path, mode, text, link);
+  return put_file(path, mode, text, new_name_give);
 }
 
 enum err file_replace(const char *path, unsigned mode, const char *text) {

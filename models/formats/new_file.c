@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/new_name.h"
 
 static enum err sync_file(const char *path) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -27,7 +28,7 @@ enum err new_file_write(const char *path, enum err (*write)(const void *context,
   enum err e = write(context, part);
   if (e == ERR_OK)
     e = sync_file(part);
-  if (e == ERR_OK && link(part, path) != 0) /* never over another's that came meanwhile */
+  if (e == ERR_OK && new_name_give(part, path) != 0) /* never over another's that came meanwhile */
     e = err_from_errno(errno);
   unlink(part);
   return e;
