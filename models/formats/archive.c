@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zip.h>
+
+#include "models/formats/libzip.h"
 
 struct archive {
+  struct libzip lib;
   zip_t *zip;
   uint64_t n_file; /* bytes */
   char path[MAX_PATH_BYTES];
@@ -91,7 +93,7 @@ static enum err add_member(struct archive *z, size_t i, struct data_place *why) 
   const zip_uint64_t wanted = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
   struct archive_member *m = &z->members[i];
   zip_stat_t st;
-  if (zip_stat_index(z->zip, i, ZIP_FL_ENC_GUESS, &st) != 0 || (st.valid & wanted) != wanted)
+  if (z->lib.stat_index(z->zip, i, ZIP_FL_ENC_GUESS, &st) != 0 || (st.valid & wanted) != wanted)
     return data_fault(place(z, why), ERR_CORRUPT, "its directory of members is damaged; fetch it again");
   *m = (struct archive_member){.n_bytes = st.size, .n_packed = st.comp_size};
   snprintf(m->name, sizeof m->name, "%s", st.name);
@@ -128,7 +130,7 @@ static enum err judge_all(const struct archive *z, struct data_place *why) {
 }
 
 static enum err read_directory(struct archive *z, struct data_place *why) {
-  zip_int64_t n = zip_get_num_entries(z->zip, 0); /* held against the directory's length by libzip */
+  zip_int64_t n = z->lib.get_num_entries(z->zip, 0); /* held against the directory's length by libzip */
   enum err e = ERR_OK;
   if (n <= 0)
     return data_fault(place(z, why), ERR_RANGE, "it has no arrays");
@@ -154,12 +156,18 @@ static enum err refuse_open(int code, struct data_place *why) {
 enum err archive_open(const char *path, struct archive **out_archive, struct data_place *why) {
   int fd, code = 0;
   uint64_t n_bytes;
+  struct libzip lib;
   enum err e = data_open(path, why, &fd, &n_bytes);
   if (e != ERR_OK)
     return e;
+  if (!libzip_load(&lib)) {
+    close(fd);
+    return data_fault(why, ERR_UNSUPPORTED, "archives need libzip.so.4; install the package libzip4");
+  }
   struct archive *z = calloc(1, sizeof *z);
   if (z != NULL)
-    z->zip = n_bytes > 0 ? zip_fdopen(fd, 0, &code) : NULL; /* the descriptor is then libzip's */
+    *z = (struct archive){.lib = lib,
+                          .zip = n_bytes > 0 ? lib.fdopen(fd, 0, &code) : NULL}; /* the descriptor is then libzip's */
   if (z == NULL || z->zip == NULL) {
     close(fd);
     e = refuse_open(z == NULL ? ZIP_ER_MEMORY : code, why);
@@ -178,7 +186,7 @@ enum err archive_open(const char *path, struct archive **out_archive, struct dat
 
 static void leave(struct archive *z) {
   if (z->open != NULL)
-    zip_fclose(z->open);
+    z->lib.fclose(z->open);
   z->open = NULL;
 }
 
@@ -186,7 +194,7 @@ void archive_close(struct archive *z) {
   if (z == NULL)
     return;
   leave(z);
-  zip_discard(z->zip);
+  z->lib.discard(z->zip);
   free(z->members);
   free(z);
 }
@@ -207,7 +215,7 @@ static enum err member_fault(const struct archive *z, enum err e, struct data_pl
 }
 
 static enum err read_fault(const struct archive *z, struct data_place *why) {
-  if (zip_error_code_zip(zip_file_get_error(z->open)) != ZIP_ER_READ)
+  if (z->lib.error_code_zip(z->lib.file_get_error(z->open)) != ZIP_ER_READ)
     return member_fault(z, ERR_CORRUPT, why);
   return data_fault(place(z, why), ERR_IO, "reading failed; is its disk in order?");
 }
@@ -216,10 +224,10 @@ enum err archive_enter(struct archive *z, size_t i, struct data_place *why) {
   leave(z);
   z->member = &z->members[i];
   z->n_out = 0;
-  z->open = zip_fopen_index(z->zip, i, 0);
+  z->open = z->lib.fopen_index(z->zip, i, 0);
   if (z->open != NULL)
     return ERR_OK;
-  if (zip_error_code_zip(zip_get_error(z->zip)) == ZIP_ER_MEMORY)
+  if (z->lib.error_code_zip(z->lib.get_error(z->zip)) == ZIP_ER_MEMORY)
     return data_fault(place(z, why), ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   return member_fault(z, ERR_CORRUPT, why);
 }
@@ -227,7 +235,7 @@ enum err archive_enter(struct archive *z, size_t i, struct data_place *why) {
 enum err archive_read(struct archive *z, void *out_bytes, size_t n, struct data_place *why) {
   enum { AT_ONCE = 1 << 20 };
   for (size_t done = 0; done < n;) {
-    zip_int64_t got = zip_fread(z->open, (uint8_t *)out_bytes + done, n - done < AT_ONCE ? n - done : AT_ONCE);
+    zip_int64_t got = z->lib.fread(z->open, (uint8_t *)out_bytes + done, n - done < AT_ONCE ? n - done : AT_ONCE);
     if (got <= 0)
       return got == 0 ? member_fault(z, ERR_TRUNCATED, why) : read_fault(z, why);
     done += (size_t)got;
@@ -240,7 +248,7 @@ enum err archive_read(struct archive *z, void *out_bytes, size_t n, struct data_
 
 enum err archive_leave(struct archive *z, struct data_place *why) {
   uint8_t extra;
-  zip_int64_t got = zip_fread(z->open, &extra, 1); /* at the end the checksum is judged */
+  zip_int64_t got = z->lib.fread(z->open, &extra, 1); /* at the end the checksum is judged */
   enum err e = got < 0 ? read_fault(z, why) : ERR_OK;
   leave(z);
   if (got <= 0)
@@ -252,30 +260,35 @@ enum err archive_leave(struct archive *z, struct data_place *why) {
 /* ---- writing ---- */
 
 struct archive_writer {
+  struct libzip lib;
   zip_t *zip;
 };
 
 /* What the system said where libzip only passed it on. */
-static enum err write_fault(zip_error_t *error) {
-  int system = zip_error_code_system(error);
-  if (zip_error_code_zip(error) == ZIP_ER_MEMORY)
+static enum err write_fault(const struct archive_writer *w, zip_error_t *error) {
+  int system = w->lib.error_code_system(error);
+  if (w->lib.error_code_zip(error) == ZIP_ER_MEMORY)
     return ERR_NO_MEMORY;
-  if (zip_error_code_zip(error) == ZIP_ER_EXISTS)
+  if (w->lib.error_code_zip(error) == ZIP_ER_EXISTS)
     return ERR_EXISTS;
   return system > 0 ? err_from_errno(system) : ERR_IO;
 }
 
 enum err archive_create(const char *path, struct archive_writer **out_writer) {
   int code = 0;
+  struct libzip lib;
+  if (!libzip_load(&lib))
+    return ERR_UNSUPPORTED;
   struct archive_writer *w = calloc(1, sizeof *w);
   if (w == NULL)
     return ERR_NO_MEMORY;
-  w->zip = zip_open(path, ZIP_CREATE | ZIP_EXCL, &code);
+  w->lib = lib;
+  w->zip = w->lib.open(path, ZIP_CREATE | ZIP_EXCL, &code);
   if (w->zip == NULL) {
     zip_error_t error;
-    zip_error_init_with_code(&error, code); /* takes errno along */
-    enum err e = write_fault(&error);
-    zip_error_fini(&error);
+    w->lib.error_init_with_code(&error, code); /* takes errno along */
+    enum err e = write_fault(w, &error);
+    w->lib.error_fini(&error);
     free(w);
     return e;
   }
@@ -285,24 +298,24 @@ enum err archive_create(const char *path, struct archive_writer **out_writer) {
 
 enum err archive_add(struct archive_writer *w, const char *name, const void *bytes, size_t n) {
   enum { DATE_1980_01_01 = 0x21 };
-  zip_source_t *source = zip_source_buffer(w->zip, bytes, n, 0);
+  zip_source_t *source = w->lib.source_buffer(w->zip, bytes, n, 0);
   if (source == NULL)
     return ERR_NO_MEMORY;
-  zip_int64_t i = zip_file_add(w->zip, name, source, ZIP_FL_ENC_UTF_8);
+  zip_int64_t i = w->lib.file_add(w->zip, name, source, ZIP_FL_ENC_UTF_8);
   if (i < 0) {
-    zip_source_free(source);
+    w->lib.source_free(source);
     return ERR_IO;
   }
-  bool is_set = zip_set_file_compression(w->zip, (zip_uint64_t)i, ZIP_CM_STORE, 0) == 0 &&
-                zip_file_set_dostime(w->zip, (zip_uint64_t)i, 0, DATE_1980_01_01, 0) == 0;
+  bool is_set = w->lib.set_file_compression(w->zip, (zip_uint64_t)i, ZIP_CM_STORE, 0) == 0 &&
+                w->lib.file_set_dostime(w->zip, (zip_uint64_t)i, 0, DATE_1980_01_01, 0) == 0;
   return is_set ? ERR_OK : ERR_IO;
 }
 
 enum err archive_finish(struct archive_writer *w) {
   enum err e = ERR_OK;
-  if (zip_close(w->zip) != 0) {
-    e = write_fault(zip_get_error(w->zip));
-    zip_discard(w->zip);
+  if (w->lib.close(w->zip) != 0) {
+    e = write_fault(w, w->lib.get_error(w->zip));
+    w->lib.discard(w->zip);
   }
   free(w);
   return e;

@@ -1,4 +1,4 @@
-/* Zip archives of arrays (.npz), read member by member and written. The door for libzip: minizip,
+/* Zip archives of arrays (.npz), read member by member and written. Through libzip: minizip,
  * which would be smaller, misreads zip64 directories on 64-bit hosts.
  *
  * libzip takes memory by members that the directory has room for, never by a size that it declares; on top of it, opening refuses whatever no writer of arrays
@@ -50,7 +50,7 @@ MUST_USE enum err archive_leave(struct archive *z, struct data_place *why);
 
 struct archive_writer;
 
-/* A new one. ERR_EXISTS; others of err_from_errno; ERR_NO_MEMORY. */
+/* A new one. ERR_EXISTS; others of err_from_errno; ERR_NO_MEMORY; ERR_UNSUPPORTED without libzip. */
 MUST_USE enum err archive_create(const char *path, struct archive_writer **out_writer);
 
 /* One more member; its bytes are borrowed until archive_finish, which writes them. */
