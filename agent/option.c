@@ -135,9 +135,8 @@ const struct option option_table[] = {
     {"data.part", SITE_JOB(part), &type_u32, "", BOUNDS(1, MAX_PARTS), LOCAL,
      "which part of a public set is this site's; exactly when the job has a `split`"},
     {"data.memory_max_mib", SITE_JOB(memory_max_mib), &type_u32, "4096", BOUNDS(4, 4194304), LOCAL,
-     "MiB of memory that the samples may take; of more the inputs are streamed from a scratch file in state_dir, in "
-     "the "
-     "same order and with the same result"},
+     "MiB of memory that the samples may take, with what is read ahead; of more the inputs are streamed from a scratch "
+     "file in state_dir, in the same order and with the same result"},
     {"train.seed", SITE_JOB(train_seed), &type_u64, "0", BOUNDS(0, max_seed), LOCAL,
      "seed of the order of samples and dropout"},
     {"merge.rule", IN_SITE_JOB, 0, &type_only_word, "mean", ONE_OF(merge_rule_words), LOCAL,

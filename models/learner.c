@@ -336,37 +336,30 @@ struct sampler {
   struct rng rng;
   uint64_t pass;
   size_t at;
-  size_t expected; /* of the pass: told to the data set */
+  size_t steps_left; /* of the round */
 };
-
-enum { BATCHES_AHEAD = 8 };
 
 static void order_reset(struct learner *l) {
   for (size_t i = 0; i < l->train->n; i++)
     l->order[i] = (uint32_t)i;
 }
 
+/* Streamed samples are read ahead, within the pass and the round. */
 static void pass_begin(struct sampler *s, struct learner *l) {
   if (l->steps > 0) {
     train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, s->pass, 0);
     order_reset(l);
   }
   rng_shuffle(&s->rng, l->order, l->train->n);
-  s->expected = s->at;
-}
-
-/* Streamed samples are read ahead, within the pass. */
-static void look_ahead(struct sampler *s, struct learner *l) {
-  size_t left = l->train->n - s->at, ahead = (size_t)BATCHES_AHEAD * l->config.train.batch;
-  size_t until = s->at + (left < ahead ? left : ahead);
-  if (until > s->expected)
-    dataset_expect(l->train, l->order + s->expected, until - s->expected);
-  s->expected = until;
+  size_t left = l->train->n - s->at, wanted = s->steps_left * l->config.train.batch;
+  dataset_plan(l->train, l->order + s->at, left < wanted ? left : wanted);
 }
 
 static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
   uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
-  *s = (struct sampler){.pass = batch / per_pass, .at = (size_t)(batch % per_pass) * l->config.train.batch};
+  *s = (struct sampler){.pass = batch / per_pass,
+                        .at = (size_t)(batch % per_pass) * l->config.train.batch,
+                        .steps_left = steps_of_round(l)};
   train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
   order_reset(l);
   pass_begin(s, l);
@@ -381,8 +374,8 @@ static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t
   size_t left = l->train->n - s->at;
   *out_n = left < l->config.train.batch ? left : l->config.train.batch;
   const uint32_t *index = l->order + s->at;
-  look_ahead(s, l);
   s->at += *out_n;
+  s->steps_left--;
   return index;
 }
 
@@ -484,6 +477,7 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   memcpy(l->spare, l->x, l->n * sizeof *l->x);
   move_all(l, net_load);
   enum err e = train_steps(l, round, sub, rate, hook, &loss);
+  dataset_plan(l->train, NULL, 0);
   move_all(l, net_store);
   if (e)
     return e;

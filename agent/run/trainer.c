@@ -129,6 +129,8 @@ static enum err open_data(struct trainer *t, const struct scale *saved, struct t
     memory = site_job_memory(c, t->config.schema, t->config.state_dir);
   struct data_place why;
   enum err e = site_job_open_data(c, saved, true, &hook, has_disk ? &memory : NULL, &t->data, &t->global_test, &why);
+  if (e == ERR_OK && (e = dataset_read_ahead(t->data.train, &memory)) != ERR_OK)
+    e = data_fault(&why, e, "%s", err_sentence(e));
   result->samples_bytes = memory.used_bytes;
   result->streamed_bytes = memory.disk_bytes;
   if (e != ERR_OK) {

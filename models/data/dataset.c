@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/must.h"
+#include "models/data/read_ahead.h"
 #include "models/data/sample.h"
 #include "models/data/scratch.h"
 #include "models/kernels/standardise.h"
@@ -16,6 +17,7 @@ void dataset_close(struct dataset *d) {
     return;
   free(d->bytes);
   free(d->floats);
+  read_ahead_free(d->ahead);
   scratch_close(d->scratch);
   free(d->labels);
   free(d->targets);
@@ -130,6 +132,9 @@ static enum err disk_put(struct data_memory *m, struct dataset *d, const void *r
   return m->fault = scratch_put(d->scratch, row);
 }
 
+/* Of the cap, for what is read ahead once anything is on disk. */
+enum { KEPT_SHARE = 4 };
+
 /* From now on the inputs are on disk, those so far too. */
 static enum err spill(struct data_memory *m, struct dataset *d) {
   const uint8_t *rows = d->has_bytes ? d->bytes : (const uint8_t *)d->floats;
@@ -143,6 +148,7 @@ static enum err spill(struct data_memory *m, struct dataset *d) {
   free(d->floats);
   d->bytes = NULL;
   d->floats = NULL;
+  m->kept_bytes = m->max_bytes / KEPT_SHARE;
   m->used_bytes = m->used_bytes - d->capacity * row_bytes(d) + scratch_buffer_bytes(row_bytes(d));
   return e;
 }
@@ -162,14 +168,24 @@ static enum err spill_largest(struct data_memory *m) {
 /* How many samples more the cap leaves room for. */
 static size_t room_left(const struct table *t) {
   const struct data_memory *m = t->memory;
-  uint64_t left = m == NULL ? SIZE_MAX : m->max_bytes > m->used_bytes ? m->max_bytes - m->used_bytes : 0;
+  uint64_t taken = m == NULL ? 0 : m->used_bytes + m->kept_bytes;
+  uint64_t left = m == NULL ? SIZE_MAX : m->max_bytes > taken ? m->max_bytes - taken : 0;
   return (size_t)(left / table_sample_bytes(t));
+}
+
+/* Where no set is left to go to disk, samples come before what is read ahead. */
+static enum err make_room(struct data_memory *m) {
+  enum err e = spill_largest(m);
+  if (e != ERR_NO_SPACE || m->kept_bytes == 0)
+    return e;
+  m->kept_bytes = 0;
+  return m->fault = ERR_OK;
 }
 
 static enum err table_grow(struct table *t) {
   size_t wanted = t->d->n == 0 ? 64 : t->d->n, more;
   while ((more = room_left(t)) == 0) {
-    enum err e = spill_largest(t->memory);
+    enum err e = make_room(t->memory);
     if (e != ERR_OK)
       return e;
   }
@@ -615,16 +631,45 @@ void dataset_expect(const struct dataset *d, const uint32_t *index, size_t n) {
   }
 }
 
+enum err dataset_read_ahead(struct dataset *d, struct data_memory *m) {
+  if (d->scratch == NULL)
+    return ERR_OK;
+  MUST(d->ahead == NULL);
+  size_t per_row = read_ahead_row_bytes(row_bytes(d));
+  uint64_t left = m->max_bytes > m->used_bytes ? m->max_bytes - m->used_bytes : 0;
+  size_t n = left / per_row < d->n ? (size_t)(left / per_row) : d->n;
+  m->kept_bytes = 0;
+  if (n < 2)
+    return ERR_OK;
+  enum err e = read_ahead_new(d->scratch, n, &d->ahead);
+  if (e == ERR_OK)
+    m->used_bytes += n * per_row;
+  return e;
+}
+
+void dataset_plan(const struct dataset *d, const uint32_t *order, size_t n) {
+  if (d->ahead != NULL)
+    read_ahead_plan(d->ahead, order, n);
+}
+
 static void standardise_floats(const struct dataset *d, const float *row, float *out_x) {
   for (size_t i = 0; i < d->n_inputs; i++)
     out_x[i] = (float)(((double)row[i] - d->shift[i]) * d->gain[i]);
+}
+
+/* Rows of the next samples, as they are stored: *out_n, at least one and at most n. */
+static enum err next_rows(const struct dataset *d, const uint32_t *index, size_t n, const void **out_rows,
+                          size_t *out_n) {
+  if (d->ahead != NULL && read_ahead_is_at(d->ahead, index))
+    return read_ahead_take(d->ahead, n, out_rows, out_n);
+  return scratch_read(d->scratch, index[0], run_of(index, n), out_rows, out_n);
 }
 
 static enum err gather_streamed(const struct dataset *d, const struct standardise *kernel, const uint32_t *index,
                                 size_t n, float *out_x) {
   for (size_t s = 0, run; s < n; s += run) {
     const void *rows;
-    enum err e = scratch_read(d->scratch, index[s], run_of(index + s, n - s), &rows, &run);
+    enum err e = next_rows(d, index + s, n - s, &rows, &run);
     if (e != ERR_OK)
       return e;
     for (size_t i = 0; i < run; i++, out_x += d->n_inputs)

@@ -32,13 +32,15 @@
 #include "models/formats/data_file.h"
 #include "models/work_hook.h"
 
+struct read_ahead;
 struct scratch;
 
 enum { MAX_DATA_SETS = 4 /* train, validation, test and a common test set */ };
 
 /* How much memory samples may take. Where their inputs do not fit they are *streamed*: they go to a file in `folder`, and
- * a batch is read when it is needed, read ahead as its order is known before (scratch.h). A streamed sample has the same
- * bits as one in memory. Inputs, labels, targets and the order of training all count, and the buffer of each file; what
+ * are read ahead in the order of training, which is known before (read_ahead.h). A streamed sample has the same
+ * bits as one in memory. Inputs, labels, targets and the order of training all count, the buffer of each file, and the windows of
+ * what is read ahead: a quarter of all is kept free for those as long as samples do not need it. What
  * reads a file of data takes a buffer more. One for all sets of a job; zero-initialise the rest. */
 struct data_memory {
   uint64_t max_bytes;
@@ -47,6 +49,7 @@ struct data_memory {
 
   uint64_t used_bytes; /* in memory, by the sets that were opened */
   uint64_t disk_bytes; /* on disk */
+  uint64_t kept_bytes; /* of max_bytes, for what is read ahead */
   enum err fault;      /* why samples could not go there */
 
   struct dataset *sets[MAX_DATA_SETS]; /* borrowed, while more are opened: the largest leaves memory first */
@@ -70,11 +73,12 @@ struct dataset {
   size_t n_inputs; /* of a sample */
 
   /* The inputs as they were stored, exactly one of these: */
-  uint8_t *bytes;          /* [n][n_inputs] from IDX, and from uint8 arrays of images */
-  float *floats;           /* [n][n_inputs] from CSV and all other arrays */
-  struct scratch *scratch; /* rows of either on disk */
-  bool has_bytes;          /* which, where they are on disk */
-  size_t capacity;         /* samples that there is room for, while it is read */
+  uint8_t *bytes;           /* [n][n_inputs] from IDX, and from uint8 arrays of images */
+  float *floats;            /* [n][n_inputs] from CSV and all other arrays */
+  struct scratch *scratch;  /* rows of either on disk */
+  struct read_ahead *ahead; /* rows on disk that are taken in a known order; NULL: they are read when they are wanted */
+  bool has_bytes;           /* which, where they are on disk */
+  size_t capacity;          /* samples that there is room for, while it is read */
 
   uint16_t
       *labels; /* [n] classes by the contract's number; reconstruct: or NO_LABEL, NULL without classes; else NULL */
@@ -132,6 +136,14 @@ MUST_USE enum err dataset_rows(const struct dataset *d, size_t first, const void
 
 /* The samples index[0 … n−1] will be gathered soon, in this order. */
 void dataset_expect(const struct dataset *d, const uint32_t *index, size_t n);
+
+/* Makes room to read ahead where the set is streamed, as much as the cap leaves when all sets are open: what dataset_plan
+ * needs to be of use. Once. ERR_NO_MEMORY. */
+MUST_USE enum err dataset_read_ahead(struct dataset *d, struct data_memory *memory);
+
+/* From now on order[0 … n−1] are gathered, from its front to its end; borrowed until the next plan, or n = 0. Samples that are
+ * gathered by another array, or not at the plan's place, are read when they are wanted. */
+void dataset_plan(const struct dataset *d, const uint32_t *order, size_t n);
 
 /* Gathers the samples index[0 … n−1], each < d->n, standardised: out_x [n][n_inputs]. ERR_IO, where they are on disk. */
 MUST_USE enum err dataset_gather(const struct dataset *d, const uint32_t *index, size_t n, float *out_x);

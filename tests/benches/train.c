@@ -3,6 +3,8 @@
  *   bench_train peak [avx2]                                    GFLOP/s of fused multiply-adds that touch registers only
  *   bench_train gemm N N_OUT N_IN                              GFLOP/s of y [N][N_OUT] = x·Wᵀ: weights kept packed, OpenBLAS
  *   bench_train steps BATCH HEIGHT WIDTH CHANNELS ARCH [avx2]  samples a second
+ *   bench_train stream BATCH HEIGHT WIDTH CHANNELS ARCH        samples a second: those on disk, of which memory may take a
+ *                                                              quarter, and those in memory
  *
  * With `avx2` what a CPU can do that has no AVX-512, on one that may have it.
  * Prints a first line when it is ready (what computes; for `steps` the floating-point operations that a sample of a step
@@ -17,6 +19,8 @@
 
 #include "base/must.h"
 #include "base/rng.h"
+#include "models/data/read_ahead.h"
+#include "models/data/scratch.h"
 #include "models/floats.h"
 #include "models/kernels/gemm.h"
 #include "models/learner.h"
@@ -221,7 +225,32 @@ static void select_for(const struct arch *a, uint32_t batch, const struct cpu *c
   }
 }
 
-static int answer_steps(const struct contract *c, uint32_t batch, const char *arch, const struct cpu *cpu) {
+/* The same samples on disk, and windows in memory of a quarter of them. */
+static void stream(struct dataset *d) {
+  struct data_memory memory = {.max_bytes = d->n * d->n_inputs / 4};
+  MUST(scratch_open("/tmp", d->n_inputs, &d->scratch) == ERR_OK);
+  for (size_t i = 0; i < d->n; i++)
+    MUST(scratch_put(d->scratch, d->bytes + i * d->n_inputs) == ERR_OK);
+  free(d->bytes);
+  d->bytes = NULL;
+  d->has_bytes = true;
+  memory.used_bytes = scratch_buffer_bytes(d->n_inputs) + d->n * (sizeof *d->labels + sizeof(uint32_t));
+  MUST(scratch_end(d->scratch) == ERR_OK && dataset_read_ahead(d, &memory) == ERR_OK && d->ahead != NULL);
+}
+
+static void free_images(struct dataset *d) {
+  read_ahead_free(d->ahead);
+  scratch_close(d->scratch);
+  free(d->bytes);
+  free(d->labels);
+  free(d->shift);
+  free(d->gain);
+  scale_done(&d->scale);
+}
+
+/* Learners of the samples in memory and, where wanted, of those on disk before it. */
+static int answer_steps(const struct contract *c, uint32_t batch, const char *arch, const struct cpu *cpu,
+                        bool streams) {
   struct schema *schema;
   char why[MAX_REASON_BYTES];
   if (schema_from_arch(arch, c, &schema, why) != ERR_OK) {
@@ -236,20 +265,27 @@ static int answer_steps(const struct contract *c, uint32_t batch, const char *ar
       .train = {.epochs = 1, .batch = batch, .learning_rate = 0.01, .optimiser = {.momentum = 0.9}},
       .train_seed = 1,
   };
-  struct steps s = {0};
-  struct dataset train = random_images(c);
+  enum { ON_DISK, IN_MEMORY, N_KINDS };
+  struct steps steps[N_KINDS] = {0};
+  struct dataset sets[N_KINDS];
   const struct dataset *const tests[N_TEST_SETS] = {0};
-  MUST(learner_open(&config, &s.learner) == ERR_OK && learner_attach(s.learner, &train, tests) == ERR_OK);
+  const int first = streams ? ON_DISK : IN_MEMORY;
+  for (int i = first; i < N_KINDS; i++) {
+    sets[i] = random_images(c);
+    if (i == ON_DISK)
+      stream(&sets[i]);
+    MUST(learner_open(&config, &steps[i].learner) == ERR_OK &&
+         learner_attach(steps[i].learner, &sets[i], tests) == ERR_OK);
+  }
   printf("%.6g\n", training_flops(schema_arch(schema)));
   while (fflush(stdout) == 0 && asked())
-    printf("%.6g\n", N_SAMPLES / seconds_of(steps_epoch, &s));
-  learner_free(s.learner);
+    for (int i = first; i < N_KINDS; i++)
+      printf("%.6g%c", N_SAMPLES / seconds_of(steps_epoch, &steps[i]), i + 1 < N_KINDS ? ' ' : '\n');
+  for (int i = first; i < N_KINDS; i++) {
+    learner_free(steps[i].learner);
+    free_images(&sets[i]);
+  }
   schema_free(schema);
-  free(train.bytes);
-  free(train.labels);
-  free(train.shift);
-  free(train.gain);
-  scale_done(&train.scale);
   return 0;
 }
 
@@ -275,16 +311,18 @@ int main(int n_arguments, char **arguments) {
     answer_gemm(number(arguments[2]), number(arguments[3]), number(arguments[4]));
     return 0;
   }
-  if ((n_arguments == 7 || n_arguments == 8) && strcmp(what, "steps") == 0) {
+  const bool streams = strcmp(what, "stream") == 0;
+  if ((n_arguments == 7 && streams) || ((n_arguments == 7 || n_arguments == 8) && strcmp(what, "steps") == 0)) {
     struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = N_CLASSES};
     c.height = number(arguments[3]);
     c.width = number(arguments[4]);
     c.channels = number(arguments[5]);
     c.range_hi = 1;
     const struct cpu cpu = cpu_named(n_arguments == 8 ? arguments[7] : "");
-    return answer_steps(&c, number(arguments[2]), arguments[6], &cpu);
+    return answer_steps(&c, number(arguments[2]), arguments[6], &cpu, streams);
   }
   fprintf(stderr,
-          "usage: bench_train peak [avx2] | gemm N N_OUT N_IN | steps BATCH HEIGHT WIDTH CHANNELS ARCH [avx2]\n");
+          "usage: bench_train peak [avx2] | gemm N N_OUT N_IN | steps BATCH HEIGHT WIDTH CHANNELS ARCH [avx2] | "
+          "stream BATCH HEIGHT WIDTH CHANNELS ARCH\n");
   return 4;
 }

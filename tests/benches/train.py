@@ -131,3 +131,10 @@ def avx2_to_bound(model):
             (found,), (most,) = taking_turns([ours, peak])
             return found, most * 1e9 / float(ours.ready)
     return measure
+
+
+def streamed_to_memory(starling):
+    """Microseconds of training a sample: on disk, with memory for a quarter of them, and in memory."""
+    with Measurer(program(starling), "stream", *MODELS["mlp_small"]) as both:
+        (streamed, in_memory), = taking_turns([both])
+        return 1e6 / streamed, 1e6 / in_memory

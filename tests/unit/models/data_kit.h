@@ -3,6 +3,7 @@
 #define TESTS_UNIT_MODELS_DATA_KIT_H
 
 #include <check.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -165,18 +166,35 @@ static inline void kit_in_little_memory(size_t n_bytes, void (*body)(void)) {
   ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child status %x", (unsigned)status);
 }
 
-/* Empties the scratch files of streamed samples that this process has open; how many. */
-static inline size_t kit_cut_scratch(void) {
+/* Does something to the scratch files of streamed samples that this process has open; to how many. */
+static inline size_t kit_each_scratch(int (*with)(int fd)) {
   size_t n = 0;
   for (int fd = 0; fd < 256; fd++) {
     char entry[32], target[256];
     snprintf(entry, sizeof entry, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(entry, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    if (strstr(target, "/.samples-") != NULL && ftruncate(fd, 0) == 0)
+    if (strstr(target, "/.samples-") != NULL && with(fd) == 0)
       n++;
   }
   return n;
+}
+
+static inline int kit_empty(int fd) {
+  return ftruncate(fd, 0);
+}
+
+static inline int kit_forget(int fd) {
+  return fsync(fd) == 0 ? posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) : -1;
+}
+
+/* Empties them; takes them out of the page cache, where the file system is on a disk. */
+static inline size_t kit_cut_scratch(void) {
+  return kit_each_scratch(kit_empty);
+}
+
+static inline size_t kit_cool_scratch(void) {
+  return kit_each_scratch(kit_forget);
 }
 
 #endif

@@ -636,7 +636,7 @@ START_TEST(streamed_samples_have_the_same_bits) {
   c->scale.rule = SCALE_LOCAL;
   c->validation = 0.1;
   struct splits whole = open_ok(&source, c);
-  static const uint64_t caps[] = {1300 << 10, 900 << 10};
+  static const uint64_t caps[] = {1600 << 10, 900 << 10};
   for (size_t i = 0; i < 2; i++) {
     struct data_memory memory = memory_of(caps[i]);
     source.memory = &memory;
@@ -717,6 +717,9 @@ static void stream_in_little_memory(void) {
   struct data_memory memory = memory_of(CAP);
   struct splits o = open_ok(&(struct data_source){.train = pair_file(&p), .memory = &memory}, c);
   ck_assert_uint_le(memory.used_bytes, CAP);
+  ck_assert_int_eq(dataset_read_ahead(o.train, &memory), ERR_OK);
+  ck_assert_ptr_nonnull(o.train->ahead);
+  ck_assert(memory.used_bytes <= CAP && memory.used_bytes > CAP - (64 << 10)); /* all of it */
   splits_close(&o);
   pair_close(&p);
   contract_free(c);

@@ -237,7 +237,7 @@ START_TEST(fashion_mnist_is_learnt) {
 END_TEST
 
 /* Two rounds of images that stand in memory or on disk, where the files are emptied after the first round. */
-static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
+static uint8_t *model_of_images(uint64_t max_bytes, uint32_t steps, bool cuts_scratch) {
   enum { N = 1500, SIDE = 28 };
   const size_t n_pixels = (size_t)N * SIDE * SIDE;
   uint8_t *bytes = malloc(16 + n_pixels);
@@ -259,6 +259,7 @@ static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
   struct bench b = {.schema = toy_schema("dense 8, tanh, dropout 0.1, dense classes", contract)};
   struct learner_config config = config_of(&b, CODEC_F32);
   config.train.learning_rate = 0.01;
+  config.train.steps = steps;
   struct data_memory memory = {.max_bytes = max_bytes, .folder = "/tmp", .disk_max_bytes = UINT64_MAX};
   const struct data_source source = {.train = {images.path, labels.path}, .memory = &memory};
   struct splits data = {0};
@@ -267,6 +268,9 @@ static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
   struct train_report report;
   ck_assert_int_eq(dataset_open(&source, contract, &kit_digest, &data, &why), ERR_OK);
   ck_assert((data.train->scratch != NULL) == (max_bytes < n_images));
+  ck_assert_int_eq(dataset_read_ahead(data.train, &memory), ERR_OK);
+  ck_assert((data.train->ahead != NULL) == (max_bytes < n_images));
+  ck_assert_uint_le(memory.used_bytes, max_bytes);
   ck_assert_int_eq(learner_open(&config, &b.learner), ERR_OK);
   ck_assert_int_eq(learner_attach(b.learner, data.train, SETS(data.test, data.train, NULL)), ERR_OK);
   train(&b, 1);
@@ -292,11 +296,15 @@ static uint8_t *model_of_images(uint64_t max_bytes, bool cuts_scratch) {
 
 START_TEST(streamed_samples_make_the_same_model) {
   enum { N_BYTES = 64 + 4 * (784 * 8 + 8 + 8 * 10 + 10) };
-  uint8_t *in_memory = model_of_images(64 << 20, false), *streamed = model_of_images(700 << 10, false);
-  ck_assert_mem_eq(in_memory, streamed, N_BYTES);
-  free(in_memory);
-  free(streamed);
-  free(model_of_images(700 << 10, true));
+  static const uint32_t steps[] = {0, 7, 100}; /* passes; parts of one; several */
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    uint8_t *in_memory = model_of_images(64 << 20, steps[i], false);
+    uint8_t *streamed = model_of_images(700 << 10, steps[i], false);
+    ck_assert_mem_eq(in_memory, streamed, N_BYTES);
+    free(in_memory);
+    free(streamed);
+  }
+  free(model_of_images(700 << 10, 0, true));
 }
 END_TEST
 
