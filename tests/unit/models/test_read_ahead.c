@@ -1,8 +1,8 @@
 #include "models/data/read_ahead.h"
 
 #include "base/rng.h"
-#include "data_kit.h"
 #include "models/data/scratch.h"
+#include "tests/unit/models/data_kit.h"
 #include "tests/unit/suite.h"
 
 enum { N_ROWS = 3000 };
