@@ -183,8 +183,9 @@ const struct option option_table[] = {
     {"metric", CONTRACT(metric), &type_word, "(accuracy; r2 to regress; macro-f1 for multilabel; auc to reconstruct)",
      ONE_OF(metric_words), MUST_AGREE, "the headline in every view; auc for two classes, macro-f1 for rare ones"},
     {"label", CONTRACT(label), &type_name, "", NO_BOUNDS, MUST_AGREE,
-     "CSV column of the class or number, by name or counted from 1; multilabel: of classes with ';' between them, and "
-     "without it each class is a column of its name with 0 or 1"},
+     "CSV column of the class or number, by name or counted from 1 (a job learns one number: of several make a job of "
+     "each); multilabel: of classes with ';' between them, and without it each class is a column of its name with 0 or "
+     "1; NumPy labels are numbers of classes, numbers, or an array [n, classes] of 0 and 1"},
     {"classes", CONTRACT(classes), &type_classes, "", NO_BOUNDS, MUST_AGREE,
      "names of the classes; the order counts; to reconstruct the first is normal, every other an anomaly"},
     {"features", CONTRACT(features), &type_features, "", NO_BOUNDS, MUST_AGREE,

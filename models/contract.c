@@ -246,8 +246,6 @@ static enum err check_task(const struct contract *c, char *reason) {
 static enum err check_class_sets(const struct contract *c, char *reason) {
   if (task_type(c->task)->answer != ANSWER_SET)
     return ERR_OK;
-  if (contract_is_image(c))
-    return say(reason, ERR_UNSUPPORTED, "several classes a sample are read from tables; give `features`");
   for (size_t i = 0; i < c->n_classes; i++)
     if (strchr(c->classes[i].text, SET_SEPARATOR) != NULL)
       return say(reason, ERR_SYNTAX, "class \"%s\" has a '%c', which stands between the classes of a field",

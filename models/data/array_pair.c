@@ -20,7 +20,8 @@ struct items {
 struct array_pair {
   struct items inputs, labels;
   bool is_bytes;
-  float *floats; /* [n_values of inputs] */
+  float *floats;   /* [n_values of inputs] */
+  double *numbers; /* [n_values of labels] */
 };
 
 static void items_close(struct items *it) {
@@ -36,6 +37,7 @@ void array_pair_close(struct array_pair *p) {
   items_close(&p->inputs);
   items_close(&p->labels);
   free(p->floats);
+  free(p->numbers);
   free(p);
 }
 
@@ -168,13 +170,27 @@ static enum err check_inputs(const struct items *it, const struct contract *c, s
   return contract_is_image(c) ? check_image(it, c, why) : ERR_OK;
 }
 
+/* A column a class. */
+static enum err check_sets(const struct items *it, const struct contract *c, struct data_place *why) {
+  return it->n_values == c->n_classes
+             ? ERR_OK
+             : data_fault(npy_place(it->file, why), ERR_RANGE,
+                          "its labels have %zu values each, the contract %zu classes; save a 1 or a 0 for each of them",
+                          it->n_values, c->n_classes);
+}
+
 static enum err check_labels(const struct items *it, const struct contract *c, struct data_place *why) {
+  if (c != NULL && task_type(c->task)->answer == ANSWER_SET)
+    return check_sets(it, c, why);
   if (it->n_values != 1 && (c == NULL || c->n_classes > 0))
     return data_fault(npy_place(it->file, why), ERR_RANGE,
-                      "its labels have %zu values each, one is wanted; of one-hot labels save y.argmax(1)",
+                      "its labels have %zu values each, one is wanted; of one-hot labels save y.argmax(1), of several "
+                      "classes a sample say `task: multilabel`",
                       it->n_values);
   if (it->n_values != 1)
-    return data_fault(npy_place(it->file, why), ERR_RANGE, "it has %zu targets a sample, one is wanted", it->n_values);
+    return data_fault(npy_place(it->file, why), ERR_RANGE,
+                      "it has %zu targets a sample, and a job learns one number; save y[:, 0], and make a job of each",
+                      it->n_values);
   if (c != NULL && c->n_classes > 0 && array_type_is_float(it->array.type))
     return data_fault(npy_place(it->file, why), ERR_UNSUPPORTED,
                       "its labels are %s, classes are counted; save y.astype('int64')",
@@ -184,13 +200,18 @@ static enum err check_labels(const struct items *it, const struct contract *c, s
 
 /* ---- the pair ---- */
 
-static enum err open_labels(struct array_pair *p, const struct data_file *file, struct data_place *why) {
+static enum err open_labels(struct array_pair *p, const struct data_file *file, const struct contract *c,
+                            struct data_place *why) {
   char archive[MAX_PATH_BYTES];
-  if (file->labels != NULL)
-    return items_open(&p->labels, file->labels, "y", why);
-  if (!npy_archive_part(file->path, archive))
+  if (file->labels == NULL && !npy_archive_part(file->path, archive))
     return data_fault(why, ERR_RANGE, "its labels are missing; name their file too (train_labels, --labels)");
-  return items_open(&p->labels, archive, "y", why);
+  enum err e = items_open(&p->labels, file->labels != NULL ? file->labels : archive, "y", why);
+  if (e == ERR_OK)
+    e = check_labels(&p->labels, c, why);
+  if (e != ERR_OK)
+    return e;
+  p->numbers = malloc(p->labels.n_values * sizeof *p->numbers);
+  return p->numbers != NULL ? ERR_OK : no_memory(&p->labels, why);
 }
 
 static enum err open_inputs(struct array_pair *p, const struct data_file *file, const struct contract *c,
@@ -219,9 +240,7 @@ enum err array_pair_open(const struct data_file *file, const struct contract *co
   if (parts != ARRAYS_LABELS)
     e = open_inputs(p, file, contract, why);
   if (e == ERR_OK && parts != ARRAYS_INPUTS)
-    e = open_labels(p, file, why);
-  if (e == ERR_OK && parts != ARRAYS_INPUTS)
-    e = check_labels(&p->labels, contract, why);
+    e = open_labels(p, file, contract, why);
   if (e == ERR_OK && parts == ARRAYS_BOTH && p->inputs.array.size[0] != p->labels.array.size[0])
     e = data_fault(npy_place(p->labels.file, why), ERR_RANGE,
                    "it has %" PRIu64 " labels for %" PRIu64 " samples; name arrays that belong together",
@@ -232,6 +251,10 @@ enum err array_pair_open(const struct data_file *file, const struct contract *co
   }
   *out_pair = p;
   return ERR_OK;
+}
+
+size_t array_pair_n_labels(const struct array_pair *p) {
+  return p->labels.n_values;
 }
 
 uint32_t array_pair_samples(const struct array_pair *p) {
@@ -258,6 +281,13 @@ struct data_place *array_pair_labels_place(const struct array_pair *p, struct da
   return npy_place(p->labels.file, why);
 }
 
+static const double *label_values(struct array_pair *p) {
+  const size_t n_bytes = array_type_bytes(p->labels.array.type);
+  for (size_t k = 0; k < p->labels.n_values; k++)
+    p->numbers[k] = array_value(&p->labels.array, p->labels.item + k * n_bytes);
+  return p->numbers;
+}
+
 enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, struct data_place *why) {
   struct array_sample s = {0};
   enum err e = p->labels.file != NULL ? items_next(&p->labels, why) : ERR_OK;
@@ -266,7 +296,7 @@ enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, 
   if (e != ERR_OK)
     return e;
   if (p->labels.file != NULL)
-    s.label = array_value(&p->labels.array, p->labels.item);
+    s.labels = label_values(p);
   if (p->is_bytes)
     s.bytes = p->inputs.item;
   else if (p->floats != NULL)

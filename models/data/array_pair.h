@@ -1,4 +1,5 @@
-/* Samples in two NumPy arrays, inputs [n][…] and labels [n] or [n][1], given out one by one.
+/* Samples in two NumPy arrays, inputs [n][…] and labels [n] or [n][1], given out one by one. Of several classes a sample the
+ * labels are [n][classes], 1 where a class applies and 0 where it does not, of any type.
  *
  *   x.npy with y.npy              two files
  *   data.npz                      its arrays `x` and `y`
@@ -26,7 +27,7 @@ struct array_pair;
 /* Which of the two are opened. */
 enum array_parts { ARRAYS_BOTH, ARRAYS_INPUTS, ARRAYS_LABELS };
 
-/* contract NULL: whatever is there. ERR_RANGE: shapes do not fit each other or the
+/* contract NULL: whatever is there, with one label a sample. ERR_RANGE: shapes do not fit each other or the
  * contract, labels are missing; ERR_UNSUPPORTED: labels that are no numbers of classes; ERR_LIMIT: MAX_SAMPLES,
  * MAX_FEATURES; those of npy_open. */
 MUST_USE enum err array_pair_open(const struct data_file *file, const struct contract *contract, enum array_parts parts,
@@ -35,6 +36,7 @@ void array_pair_close(struct array_pair *p);
 
 uint32_t array_pair_samples(const struct array_pair *p);
 size_t array_pair_inputs(const struct array_pair *p);
+size_t array_pair_n_labels(const struct array_pair *p);            /* of a sample; 0 when only inputs were opened */
 const struct array *array_pair_shape(const struct array_pair *p);  /* of the inputs */
 const struct array *array_pair_labels(const struct array_pair *p); /* of the labels */
 struct data_place *array_pair_place(const struct array_pair *p,
@@ -44,8 +46,8 @@ struct data_place *array_pair_labels_place(const struct array_pair *p, struct da
 /* Borrowed until the next: one of bytes and floats [inputs] is set (neither when only labels were opened). */
 struct array_sample {
   const uint8_t *bytes;
-  const float *floats; /* as they stand there, NaN too */
-  double label;        /* 0 when only inputs were opened */
+  const float *floats;  /* as they stand there, NaN too */
+  const double *labels; /* [n_labels] */
 };
 
 MUST_USE enum err array_pair_next(struct array_pair *p, struct array_sample *out_sample, struct data_place *why);

@@ -568,22 +568,28 @@ static enum err size_images(struct profile *p, const struct array_pair *pair, co
   return ERR_OK;
 }
 
-/* Columns: all pixels together or one for each input, then the label's. */
+static bool has_sets(const struct contract *c) {
+  return c != NULL && task_type(c->task)->answer == ANSWER_SET;
+}
+
+/* Columns: all pixels together or one for each input, then the label's, or one for each class. */
 static enum err make_columns(struct profile *p, const struct array_pair *pair, const struct contract *c,
                              struct bounds **out_bounds, struct data_place *why) {
-  size_t n = p->is_image ? 1 : array_pair_inputs(pair);
-  if (n >= MAX_CSV_COLUMNS)
+  size_t n = p->is_image ? 1 : array_pair_inputs(pair), n_labels = array_pair_n_labels(pair);
+  if (n + n_labels > MAX_CSV_COLUMNS)
     return data_fault(array_pair_place(pair, why), ERR_LIMIT, "it has %zu columns, at most %d are read", n,
                       MAX_CSV_COLUMNS - 1);
-  p->columns = calloc(n + 1, sizeof *p->columns);
-  struct bounds *bounds = calloc(n + 1, sizeof *bounds);
+  p->columns = calloc(n + n_labels, sizeof *p->columns);
+  struct bounds *bounds = calloc(n + n_labels, sizeof *bounds);
   *out_bounds = bounds;
   if (p->columns == NULL || bounds == NULL)
     return no_memory(array_pair_place(pair, why));
-  for (size_t i = 0; i <= n; i++) {
+  for (size_t i = 0; i < n + n_labels; i++) {
     char *name = p->columns[i].name;
     bounds[i] = (struct bounds){&p->columns[i], -INFINITY, INFINITY};
-    if (i == n)
+    if (i >= n && has_sets(c))
+      snprintf(name, MAX_NAME_BYTES, "%s", c->classes[i - n].text);
+    else if (i == n)
       snprintf(name, MAX_NAME_BYTES, "%s", c != NULL && c->label[0] != '\0' ? c->label : "y");
     else if (p->is_image)
       snprintf(name, MAX_NAME_BYTES, "pixel");
@@ -596,14 +602,31 @@ static enum err make_columns(struct profile *p, const struct array_pair *pair, c
     else if (c != NULL && i < n)
       contract_feature_range(c, i, &bounds[i].lo, &bounds[i].hi);
   }
-  p->n_columns = n + 1;
+  p->n_columns = n + n_labels;
   p->label = n;
   return ERR_OK;
 }
 
-static enum err add_array_label(struct reading *r, double label, const struct bounds *of_label) {
+/* Values that are no marks are what the range of 0 and 1 leaves out. */
+static enum err add_array_set(struct reading *r, const double *labels, const struct bounds *of_labels) {
   const struct contract *c = r->options->contract;
+  enum err e = ERR_OK;
+  for (size_t k = 0; e == ERR_OK && k < c->n_classes; k++) {
+    const char *name = c->classes[k].text;
+    if (bounds_add(&of_labels[k], labels[k]) && labels[k] != 0 && labels[k] != 1)
+      sighting_add(&of_labels[k].column->outside, 0);
+    else if (labels[k] == 1)
+      e = class_add(r, name, strlen(name), 0);
+  }
+  return e;
+}
+
+static enum err add_array_label(struct reading *r, const double *labels, const struct bounds *of_label) {
+  const struct contract *c = r->options->contract;
+  const double label = labels[0];
   char name[NUMBER_TEXT_BYTES];
+  if (has_sets(c))
+    return add_array_set(r, labels, of_label);
   if (c == NULL || task_type(c->task)->answer == ANSWER_NUMBER)
     (void)bounds_add(of_label, label);
   if (!isfinite(label) || (c != NULL && c->n_classes == 0))
@@ -621,7 +644,7 @@ static enum err add_array_sample(struct reading *r, const struct array_sample *s
     h->n[s->bytes[k]]++;
   for (size_t k = 0; s->floats != NULL && k < n_inputs; k++)
     is_whole = bounds_add(&bounds[p->is_image ? 0 : k], (double)s->floats[k]) && is_whole;
-  enum err e = add_array_label(r, s->label, &bounds[p->label]);
+  enum err e = add_array_label(r, s->labels, &bounds[p->label]);
   if (e == ERR_OK && is_whole && p->samples != NULL)
     e = remember(r, &(struct sample){.bytes = s->bytes, .floats = s->floats}, n_inputs);
   return e;
@@ -658,7 +681,7 @@ static enum err read_arrays(struct reading *r, const struct data_file *file, str
   const struct array *inputs = array_pair_shape(pair);
   p->is_image = c != NULL ? contract_is_image(c) : inputs->rank > 2;
   p->is_bytes = p->is_image && inputs->type == ARRAY_U8;
-  p->has_numbered_labels = true;
+  p->has_numbered_labels = !has_sets(c);
   p->has_float_labels = array_type_is_float(array_pair_labels(pair)->type);
   if (p->is_image)
     e = size_images(p, pair, c, why);

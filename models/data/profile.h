@@ -60,9 +60,10 @@ struct profile {
   uint64_t n_samples;               /* rows or images, ragged ones not counted */
   struct sighting ragged;
   size_t n_columns;
-  struct column_profile *columns; /* in the file's order; one for images, and their label's of arrays */
-  size_t label;                   /* which column; SIZE_MAX: there is none of that name */
-  size_t group;                   /* which column holdout_by names; SIZE_MAX: there is none */
+  struct column_profile
+      *columns; /* in the file's order; one for images; of arrays their label's, or one for each class */
+  size_t label; /* which column; SIZE_MAX: there is none of that name */
+  size_t group; /* which column holdout_by names; SIZE_MAX: there is none */
   struct sighting label_missing, label_too_long;
   size_t n_classes;
   struct class_profile *classes; /* in order of appearance */

@@ -217,24 +217,25 @@ static enum err take_floats(const struct array_pair *p, const struct contract *c
   return e;
 }
 
-/* A sample with its target, where it has one. */
+/* A sample, and room for its targets. */
 struct taken {
   struct sample sample;
-  float target;
+  float *targets; /* [labels of a sample] */
 };
 
-static enum err take_number(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+static enum err take_number(const struct array_pair *p, const struct contract *c, uint32_t i, const double *labels,
                             struct taken *t, struct data_place *why) {
   (void)c;
-  t->target = (float)label;
-  t->sample.targets = &t->target;
-  return isfinite(t->target) ? ERR_OK
-                             : data_fault(array_pair_labels_place(p, why), ERR_RANGE,
-                                          "the target of sample %" PRIu32 " is no finite number; leave it out", i);
+  t->targets[0] = (float)labels[0];
+  t->sample.targets = t->targets;
+  return isfinite(t->targets[0]) ? ERR_OK
+                                 : data_fault(array_pair_labels_place(p, why), ERR_RANGE,
+                                              "the target of sample %" PRIu32 " is no finite number; leave it out", i);
 }
 
-static enum err take_class(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+static enum err take_class(const struct array_pair *p, const struct contract *c, uint32_t i, const double *labels,
                            struct taken *t, struct data_place *why) {
+  const double label = labels[0];
   if (label < 0 || label >= (double)c->n_classes)
     return data_fault(array_pair_labels_place(p, why), ERR_RANGE,
                       "the label of sample %" PRIu32
@@ -244,27 +245,33 @@ static enum err take_class(const struct array_pair *p, const struct contract *c,
   return ERR_OK;
 }
 
-static enum err take_set(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+static enum err take_set(const struct array_pair *p, const struct contract *c, uint32_t i, const double *labels,
                          struct taken *t, struct data_place *why) {
-  (void)c, (void)i, (void)label, (void)t;
-  return data_fault(array_pair_labels_place(p, why), ERR_UNSUPPORTED,
-                    "several classes a sample are read from tables; save it as CSV");
+  for (size_t k = 0; k < c->n_classes; k++) {
+    if (labels[k] != 0 && labels[k] != 1)
+      return data_fault(array_pair_labels_place(p, why), ERR_RANGE,
+                        "class \"%s\" of sample %" PRIu32 " is %.17g; write 1 where it applies and 0 where it does not",
+                        c->classes[k].text, i, labels[k]);
+    t->targets[k] = (float)labels[k];
+  }
+  t->sample.targets = t->targets;
+  return ERR_OK;
 }
 
-static enum err take_state(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+static enum err take_state(const struct array_pair *p, const struct contract *c, uint32_t i, const double *labels,
                            struct taken *t, struct data_place *why) {
   t->sample.label = NO_LABEL;
-  return c->n_classes == 0 ? ERR_OK : take_class(p, c, i, label, t, why);
+  return c->n_classes == 0 ? ERR_OK : take_class(p, c, i, labels, t, why);
 }
 
-static enum err take_label(const struct array_pair *p, const struct contract *c, uint32_t i, double label,
+static enum err take_label(const struct array_pair *p, const struct contract *c, uint32_t i, const double *labels,
                            struct taken *t, struct data_place *why) {
-  static enum err (*const takers[])(const struct array_pair *, const struct contract *, uint32_t, double,
+  static enum err (*const takers[])(const struct array_pair *, const struct contract *, uint32_t, const double *,
                                     struct taken *, struct data_place *) = {[ANSWER_CLASS] = take_class,
                                                                             [ANSWER_NUMBER] = take_number,
                                                                             [ANSWER_SET] = take_set,
                                                                             [ANSWER_INPUTS] = take_state};
-  return takers[task_type(c->task)->answer](p, c, i, label, t, why);
+  return takers[task_type(c->task)->answer](p, c, i, labels, t, why);
 }
 
 static enum err read_arrays(const struct data_file *file, const struct contract *c, const struct sample_sink *sink,
@@ -277,14 +284,15 @@ static enum err read_arrays(const struct data_file *file, const struct contract 
                    c->holdout_by);
   if (e == ERR_OK)
     e = array_pair_open(file, c, parts, &p, why);
-  float *values = e == ERR_OK ? malloc((array_pair_inputs(p) + 1) * sizeof *values) : NULL;
+  size_t n_inputs = e == ERR_OK ? array_pair_inputs(p) : 0, n_labels = e == ERR_OK ? array_pair_n_labels(p) : 0;
+  float *values = e == ERR_OK ? malloc((n_inputs + n_labels) * sizeof *values) : NULL;
   if (e == ERR_OK && values == NULL)
     e = data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY));
   for (uint32_t i = 0; e == ERR_OK && values != NULL && i < array_pair_samples(p); i++) {
-    struct taken s = {0};
+    struct taken s = {.targets = values + n_inputs};
     e = array_pair_next(p, &a, why);
     if (e == ERR_OK)
-      e = parts == ARRAYS_INPUTS ? ERR_OK : take_label(p, c, i, a.label, &s, why);
+      e = parts == ARRAYS_INPUTS ? ERR_OK : take_label(p, c, i, a.labels, &s, why);
     if (e == ERR_OK && a.floats != NULL)
       e = take_floats(p, c, i, a.floats, values, why);
     if (e != ERR_OK)

@@ -372,8 +372,10 @@ static enum err check_outputs(const struct parser *p) {
     return ERR_RANGE;
   }
   if (a->n_outputs != contract_n_outputs(p->contract)) {
-    snprintf(p->why, MAX_REASON_BYTES, "the last layer has %u outputs, the contract needs %zu: end with 'dense %s'",
-             a->n_outputs, contract_n_outputs(p->contract), a->loss == LOSS_CROSS_ENTROPY ? "classes" : "targets");
+    const struct task_type *task = task_type(p->contract->task);
+    snprintf(p->why, MAX_REASON_BYTES, "the last layer has %u outputs, the contract needs %zu: end with 'dense %s'%s",
+             a->n_outputs, contract_n_outputs(p->contract), task->outputs,
+             task->answer == ANSWER_NUMBER ? ", and make a job of each number that is to be learnt" : "");
     return ERR_RANGE;
   }
   return ERR_OK;

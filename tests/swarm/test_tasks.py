@@ -3,6 +3,8 @@
 import random
 import unittest
 
+import numpy as np
+
 from agents import JOB, Swarm, main, options, ring, starling
 
 ADAM = {"epochs": 2, "batch": 16, "optimizer": "adam", "learning_rate": 0.01, "momentum": None, "clip_norm": 5}
@@ -81,6 +83,32 @@ class Tasks(unittest.TestCase):
                 if not options.small:
                     self.assertGreater(evaluated["macro_f1"], 0.9)
                     self.assertGreater(evaluated["auc"], 0.97)
+
+    def test_sets_in_arrays(self):
+        """Arrays teach what the same samples in a table do."""
+        columns = ["x", "y", "z"]
+        job = {"task": "multilabel", "classes": TAGS, "features": columns, "model": "dense 12, relu, dense classes", "holdout": 0.2}
+        job = {**{key: value for key, value in JOB.items() if key not in ("label", "classes")}, "count": 2, **job}
+        models = []
+        for ending in ("csv", "npz"):
+            with Swarm("a", []) as swarm:
+                swarm.write_job(job)
+                rows = list(set_rows(200, 1, False))
+                if ending == "csv":
+                    write(swarm.folder / "data.csv", columns + TAGS, rows)
+                else:
+                    values = np.array(rows, dtype=np.float32)
+                    np.savez(swarm.folder / "data.npz", x=values[:, :3], y=values[:, 3:].astype(bool))
+                a = swarm["a"]
+                swarm.write_site("a", jobs=[{"job": "../points.job.yaml", "data": {"train": f"../data.{ending}"}, "when_done": "serve"}])
+                checked = a.cli("data", "check", "--format", "json")
+                self.assertEqual(checked.code, 0, checked)
+                swarm.start()
+                swarm.wait_finished(60)
+                models.append((a.models(), a.ask("eval")["macro_f1"]))
+                self.assertEqual(a.cli("export", "--format", "onnx", "--out", swarm.folder / "model.onnx").code, 0)
+                swarm.stop()
+        self.assertEqual(models[0], models[1])
 
     def test_anomalies(self):
         """Trained on files without a label column, judged by one that has it."""

@@ -268,8 +268,12 @@ START_TEST(errors_say_where_and_what) {
        "column 1: with 20 inputs and 134217728 outputs here the model has more than 134217728 parameters"},
       {"dense 10000, dense 10000, dense 10000, dense 3", ERR_LIMIT, "column 27: with 10000 inputs and 10000 outputs"},
   };
-  struct contract c = toy_classes(20, 3);
+  struct contract c = toy_classes(20, 3), number = toy_regression(20);
   check_refusals(cases, sizeof cases / sizeof *cases, &c);
+  static const struct refusal two = {
+      "dense 2", ERR_RANGE,
+      "the last layer has 2 outputs, the contract needs 1: end with 'dense targets', and make a job of each number"};
+  check_refusals(&two, 1, &number);
 }
 END_TEST
 

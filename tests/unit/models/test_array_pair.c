@@ -114,7 +114,7 @@ START_TEST(fortran_order_gives_the_same_samples) {
       ck_assert_float_eq(a.floats[k], (float)(4 * (size_t)i + k) - 4);
       ck_assert_float_eq(b.floats[k], a.floats[k]);
     }
-    ck_assert_double_eq(a.label, (double)labels[i]);
+    ck_assert_double_eq(a.labels[0], (double)labels[i]);
   }
   ck_assert_int_eq(array_pair_end(plain, &why), ERR_OK);
   ck_assert_int_eq(array_pair_end(fortran, &why), ERR_OK);
@@ -234,6 +234,74 @@ static bool has_finding(const struct findings *f, enum finding_code code) {
   return false;
 }
 
+/* Two classes of their own of three samples, as any type; one of a table, one of images. */
+START_TEST(sets_are_columns_of_ones_and_zeros) {
+  static const float x[] = {0, 1, 2, 3, 4, 5}, marks[] = {1, 0, 0, 0, 1, 1};
+  static const uint8_t bits[] = {1, 0, 0, 0, 1, 1}, pixels[12] = {0};
+  static const double half[] = {1, 0, 0, 0, 0.5, 1}, nan[] = {1, 0, 0, 0, 1, NAN};
+  struct contract *table = kit_table(), *image = kit_image(2, 2, 2), *const all[] = {table, image};
+  table->n_classes = 2;
+  table->label[0] = '\0';
+  for (size_t i = 0; i < 2; i++) {
+    all[i]->task = TASK_MULTILABEL;
+    all[i]->loss = LOSS_BINARY_CROSS_ENTROPY;
+    kit_check(all[i]);
+  }
+  struct array_file rows = array_file(&(struct array){.type = ARRAY_F32, .rank = 2, .size = {3, 2}}, x);
+  struct array_file images = array_file(&(struct array){.type = ARRAY_U8, .rank = 3, .size = {3, 2, 2}}, pixels);
+  struct array_file f = array_file(&(struct array){.type = ARRAY_F32, .rank = 2, .size = {3, 2}}, marks);
+  struct array_file b = array_file(&(struct array){.type = ARRAY_BOOL, .rank = 2, .size = {3, 2}}, bits);
+  struct array_file h = array_file(&(struct array){.type = ARRAY_F64, .rank = 2, .size = {3, 2}}, half);
+  struct array_file n = array_file(&(struct array){.type = ARRAY_F64, .rank = 2, .size = {3, 2}}, nan);
+  struct array_file one = label_file();
+  const struct data_file files[] = {{rows.path, f.path}, {rows.path, b.path}, {images.path, b.path}};
+  for (size_t i = 0; i < 3; i++) {
+    struct splits s = open_ok(&files[i], all[i / 2]);
+    ck_assert(s.train->n == 3 && s.train->n_targets == 2 && s.train->labels == NULL);
+    ck_assert_mem_eq(s.train->targets, marks, sizeof marks);
+    ck_assert(s.train->class_counts[0] == 2 && s.train->class_counts[1] == 1);
+    splits_close(&s);
+  }
+  fault_is(&(struct data_file){rows.path, h.path}, table, ERR_RANGE, "class \"ok\" of sample 2 is 0.5; write 1 where");
+  fault_is(&(struct data_file){rows.path, n.path}, table, ERR_RANGE, "class \"scratch\" of sample 2 is nan");
+  fault_is(&(struct data_file){rows.path, one.path}, table, ERR_RANGE, "have 1 values each, the contract 2 classes");
+  struct profile *p = NULL;
+  struct data_place why = {0};
+  const struct profile_options options = {.contract = table, .fn = &kit_digest};
+  ck_assert_int_eq(profile_read(&files[0], &options, &p, &why), ERR_OK);
+  ck_assert_uint_eq(profile_column(p, "ok")->n, 3);
+  ck_assert(p->n_classes == 2 && p->classes[0].seen.n == 2 && p->classes[1].seen.n == 1);
+  ck_assert_uint_eq(profile_column(p, "ok")->outside.n, 0);
+  profile_free(p);
+  ck_assert_int_eq(profile_read(&(struct data_file){rows.path, h.path}, &options, &p, &why), ERR_OK);
+  struct findings found = {0};
+  ck_assert_int_eq(check_training(p, table, &found), ERR_OK);
+  ck_assert(has_finding(&found, FINDING_RANGE) && !has_finding(&found, FINDING_COLUMN_MISSING));
+  findings_done(&found);
+  profile_free(p);
+  contract_free(table);
+  contract_free(image);
+  const struct array_file *const made[] = {&rows, &images, &f, &b, &h, &n, &one};
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    unlink(made[i]->path);
+}
+END_TEST
+
+/* One number a sample is learnt. */
+START_TEST(several_targets_are_refused) {
+  static const float x[] = {0, 1, 2, 3, 4, 5};
+  struct contract *c = kit_table();
+  c->task = TASK_REGRESS;
+  c->loss = LOSS_MEAN_SQUARED_ERROR;
+  c->n_classes = 0;
+  struct array_file a = array_file(&(struct array){.type = ARRAY_F32, .rank = 2, .size = {3, 2}}, x);
+  fault_is(&(struct data_file){a.path, a.path}, c, ERR_RANGE,
+           "it has 2 targets a sample, and a job learns one number; save y[:, 0], and make a job of each");
+  contract_free(c);
+  unlink(a.path);
+}
+END_TEST
+
 START_TEST(the_check_tells_what_the_reader_refuses) {
   static const double x[] = {1, 2, 3, NAN, INFINITY, 6};
   static const int64_t bad_labels[] = {0, 3, 1};
@@ -306,6 +374,7 @@ int main(void) {
   return SUITE_RUN("array_pair", floats_stay_floats_and_bytes_of_images_bytes, bytes_of_rows_are_numbers,
                    fortran_order_gives_the_same_samples, an_archive_has_inputs_and_labels,
                    a_shape_that_means_something_else_is_refused, a_series_is_an_image_of_height_one,
-                   values_and_labels_keep_to_the_contract, the_check_tells_what_the_reader_refuses,
+                   values_and_labels_keep_to_the_contract, sets_are_columns_of_ones_and_zeros,
+                   several_targets_are_refused, the_check_tells_what_the_reader_refuses,
                    a_contract_is_proposed_of_arrays);
 }
