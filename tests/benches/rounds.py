@@ -28,7 +28,9 @@ JOB = merged(FASHION_JOB, {
     "holdout": 0, "validation": 0.02, "split": {"rule": "iid", "n": len(NAMES), "seed": 1},
     "train": {"epochs": None, "batch": 32, "learning_rate": 0.05, "momentum": 0.9},
 })
+# The twin trains one model an agent, so there is no second one, trained alone, here either.
 SITE = {
+    "alone": {"shadow": "off"},
     "data": {name: FASHION_SITE["data"][name] for name in ("train", "train_labels")} | {"global_test": None},
     "when_done": "serve",
 }
