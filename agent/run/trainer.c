@@ -1,5 +1,6 @@
 #include "agent/run/trainer.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -19,6 +20,8 @@
 #include "models/data/check.h"
 #include "models/data/dataset.h"
 #include "models/learner.h"
+
+enum { KEPT_BYTES = 4 << 20 };
 
 struct trainer {
   struct trainer_config config;
@@ -287,6 +290,12 @@ out:
   return e;
 }
 
+/* Payloads and snapshots are wanted anew each round: with glibc's defaults their pages go back to the kernel each time, and
+ * taking them again costs more than filling them. Not before the data are read, whose tables grow best in maps of their own. */
+static void keep_round_memory(void) {
+  mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+}
+
 static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner == NULL);
   enum err e = load_from(t, job, result);
@@ -296,6 +305,7 @@ static enum err load(struct trainer *t, struct trainer_job *job, struct trainer_
     unload(t);
     return e;
   }
+  keep_round_memory();
   warn(t, result);
   result->n_samples = size_of(t->data.train);
   result->n_validation = size_of(t->data.validation);
