@@ -87,7 +87,7 @@ static enum err put_file(const char *path, unsigned mode, const char *text,
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
   if (fd < 0)
     return err_from_errno(errno);
-  enum err e = fchmod(fd, (mode_t)mode) == 0 ? write_durably(fd, text) : err_from_errno(errno);
+  enum err e = write_durably(fd, text);
   if (close(fd) != 0 && !e)
     e = err_from_errno(errno);
   if (!e && name(temporary, path) != 0)

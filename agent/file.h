@@ -17,8 +17,8 @@ MUST_USE enum err path_join(const char *folder, const char *path, char out_path[
  * FIFO. ERR_NOT_FOUND, ERR_PERMISSION, ERR_UNSUPPORTED (no regular file), ERR_LIMIT, ERR_NO_MEMORY, ERR_IO. */
 MUST_USE enum err file_read(const char *path, size_t max_bytes, char **out_bytes, size_t *out_n_bytes);
 
-/* Writes a new file whole and durable: temporary file, fsync, link to its name, fsync of the folder. ERR_EXISTS: never
- * overwrites; else an error of the file system. */
+/* Writes a new file whole and durable: temporary file, fsync, its name (base/new_name.h), fsync of the folder. Of the mode the
+ * umask takes its part. ERR_EXISTS: never overwrites; else an error of the file system. */
 MUST_USE enum err file_create(const char *path, unsigned mode, const char *text);
 
 /* The same in place of what stands there: renamed to it, so that a reader finds the old file or the new one, whole. */

@@ -1,5 +1,5 @@
 /* starling export: a kept model as other programs read it, with what makes it usable, and a model card beside it. */
-#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -344,16 +344,28 @@ static bool name_files(struct export *x, const char *out) {
   return (size_t)n < sizeof x->path;
 }
 
+/* Also a link that leads nowhere. */
+static bool is_there(const char *path) {
+  return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Both files or none; the one that was in work stands in *out_at. */
+static enum err write_both(const struct export *x, const char **out_at) {
+  *out_at = x->path;
+  enum err e = x->how->write(x);
+  if (e != ERR_OK)
+    return e;
+  *out_at = x->card;
+  if ((e = put_card(x)) != ERR_OK)
+    unlink(x->path);
+  return e;
+}
+
 static int write_files(struct call *call, struct export *x) {
-  const char *at = access(x->path, F_OK) == 0 ? x->path : x->card;
-  enum err e = access(at, F_OK) == 0 ? ERR_EXISTS : ERR_OK;
-  if (e == ERR_OK && !call->checks && (e = x->how->write(x)) == ERR_OK) {
-    at = x->card;
-    if ((e = put_card(x)) != ERR_OK)
-      unlink(x->path); /* both or nothing */
-  } else if (e != ERR_EXISTS) {
-    at = x->path;
-  }
+  const char *at = is_there(x->path) ? x->path : x->card;
+  enum err e = is_there(at) ? ERR_EXISTS : ERR_OK;
+  if (e == ERR_OK && !call->checks)
+    e = write_both(x, &at);
   if (e == ERR_EXISTS)
     return answer_error(call, EXIT_FAILED, err_name(e), "remove it, or name another by --out", "%s: it exists already",
                         at);

@@ -1,5 +1,6 @@
 #include "models/judging/prediction.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct predictor {
   float *w;              /* [net_floats] in the net's layout */
   struct dataset window; /* the samples read and not yet put through the net; one of its arrays */
   uint32_t index[MOST_AT_ONCE];
+  uint64_t unsaid;       /* the sample of which nothing can be said; 0: none */
   double *probabilities; /* [n_outputs] */
 };
 
@@ -77,6 +79,10 @@ static enum err flush(struct predictor *p, uint64_t first, const struct predicti
   const float *z = net_forward(p->net, p->w, n);
   for (size_t i = 0; i < n && e == ERR_OK; i++) {
     struct prediction it = {.sample = first + i + 1, .n_outputs = p->n_outputs, .outputs = z + i * p->n_outputs};
+    if (!floats_finite(it.outputs, it.n_outputs)) {
+      p->unsaid = it.sample;
+      return ERR_NON_FINITE;
+    }
     says[task_type(p->contract->task)->answer](p, x + i * p->window.n_inputs, &it);
     e = sink->put(sink->context, &it);
   }
@@ -128,14 +134,25 @@ static enum err put(void *context, const struct sample *sample) {
   return e;
 }
 
+/* The line that the reader had come to is another sample's. */
+static enum err refuse_unsaid(const struct predictor *p, enum err e, struct data_place *why) {
+  why->line = why->column = 0;
+  return data_fault(why, e,
+                    "what the model says of sample %" PRIu64 " is no finite number; check the units of its values",
+                    p->unsaid);
+}
+
 enum err predictor_read(struct predictor *p, const char *path, const struct prediction_sink *sink,
                         struct data_place *why) {
   struct reading r = {.p = p, .sink = sink};
   const struct sample_sink samples = {put, &r, NULL};
   size_t n_ignored;
+  p->unsaid = 0;
   enum err e = sample_read_inputs(path, p->contract, &samples, &n_ignored, why);
   if (e == ERR_OK && (e = flush(p, r.n_done, sink)) != ERR_OK)
     e = data_fault(why, e, "%s", err_sentence(e));
+  if (p->unsaid > 0)
+    e = refuse_unsaid(p, e, why);
   window_close(&p->window);
   return e;
 }

@@ -42,7 +42,8 @@ MUST_USE enum err predictor_open(const struct schema *schema, const struct contr
                                  const struct scale *scale, const float *values, struct predictor **out_predictor);
 void predictor_close(struct predictor *p);
 
-/* Errors as dataset_open, but for labels; whatever the sink returns. */
+/* Errors as dataset_open, but for labels; whatever the sink returns; ERR_NON_FINITE: an output is NaN or infinite, as it is of values
+ * far beyond what was learnt from. */
 MUST_USE enum err predictor_read(struct predictor *p, const char *path, const struct prediction_sink *sink,
                                  struct data_place *why);
 

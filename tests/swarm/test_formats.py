@@ -156,6 +156,11 @@ class Models(Folder):
         self.assertIn("# toy, round 0+1", (self.here / "out.safetensors.md").read_text())
         again = self.run_here("export", "--out", "out.safetensors")
         self.assertEqual((again.code, again.json["error"]["code"]), (1, "exists"))
+        for name in ("out.safetensors", "out.safetensors.md"):
+            self.assertEqual((self.here / name).stat().st_mode & 0o022, 0)  # the umask counts
+        (self.here / "link.npz").symlink_to("nowhere")
+        again = self.run_here("export", "--out", "link.npz")
+        self.assertEqual((again.code, again.json["error"]["message"]), (1, "link.npz: it exists already"))
 
     def test_an_export_is_whole_or_nothing(self):
         """Of names near the longest the card's is too long before the model's is."""

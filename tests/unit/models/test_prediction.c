@@ -79,6 +79,25 @@ START_TEST(the_caller_can_end_it) {
 }
 END_TEST
 
+/* 3e38 + 3e38 is more than a float holds: the 66th sample stands in the second batch. */
+START_TEST(what_is_not_finite_is_not_said) {
+  static const float sums[] = {1, 1, 0, 1, 0, 0, 0, 0, 0};
+  struct contract *c = kit_table();
+  char text[N * 8 + 64];
+  int n = snprintf(text, sizeof text, "temp_C,force_N\n");
+  for (int i = 1; i <= 70; i++)
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s\n", i == 66 ? "3e38,3e38" : "1,2");
+  struct kit_file f = kit_file(text, (size_t)n);
+  struct taken t = {0};
+  ck_assert_int_eq(predicted(c, "dense classes", sums, &unscaled, f.path, &t), ERR_NON_FINITE);
+  ck_assert_uint_eq(t.n, 65);
+  ck_assert_uint_eq(why.line, 0);
+  ck_assert_ptr_nonnull(strstr(why.sentence, "sample 66 is no finite number"));
+  kit_file_close(&f);
+  contract_free(c);
+}
+END_TEST
+
 START_TEST(sets_and_errors_of_reconstruction) {
   struct contract *c = kit_table();
   struct kit_file f = kit_text("force_N,temp_C\n1,-2\n");
@@ -141,6 +160,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("prediction", rows_come_in_order_scaled_and_by_the_header, the_caller_can_end_it,
-                   sets_and_errors_of_reconstruction, bytes_and_floats_follow_each_other,
-                   a_scale_of_other_inputs_is_refused);
+                   what_is_not_finite_is_not_said, sets_and_errors_of_reconstruction,
+                   bytes_and_floats_follow_each_other, a_scale_of_other_inputs_is_refused);
 }
