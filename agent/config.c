@@ -406,6 +406,13 @@ static enum err check_training(struct loader *l) {
   return ERR_OK;
 }
 
+static bool counts_any(const struct class_weights *weights) {
+  for (size_t i = 0; i < weights->n; i++)
+    if (weights->values[i] > 0)
+      return true;
+  return false;
+}
+
 /* Settings that count only with some others: given without them they would be thought to count. */
 static enum err check_train_uses(struct loader *l) {
   const struct train_config *t = &l->site_job->job.train;
@@ -435,6 +442,9 @@ static enum err check_train_uses(struct loader *l) {
   if (t->class_weights.rule == CLASS_WEIGHTS_GIVEN && t->class_weights.n != l->contract->n_classes)
     return FAIL(l, GROUP_JOB, "train.class_weights", ERR_RANGE, "%zu numbers for %zu classes; write one for each",
                 t->class_weights.n, l->contract->n_classes);
+  if (t->class_weights.rule == CLASS_WEIGHTS_GIVEN && !counts_any(&t->class_weights))
+    return FAIL(l, GROUP_JOB, "train.class_weights", ERR_RANGE,
+                "every class counts 0, so that nothing would be learnt; write a number above 0");
   return ERR_OK;
 }
 

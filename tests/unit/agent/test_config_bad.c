@@ -145,6 +145,7 @@ static const struct {
     {NULL, GOOD_JOB "train: { label_smoothing: 1 }\n", ERR_RANGE, "a.job.yaml:7:27: ", "out of range"},
     {NULL, GOOD_JOB "train: { huber_delta: 1 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "is of the loss huber"},
     {NULL, GOOD_JOB "train: { class_weights: [ 1 ] }\n", ERR_RANGE, "a.job.yaml:7:25: ", "1 numbers for 2 classes"},
+    {NULL, GOOD_JOB "train: { class_weights: [ 0, 0 ] }\n", ERR_RANGE, "a.job.yaml:7:25: ", "nothing would be learnt"},
     {NULL, GOOD_JOB "train: { class_weights: [ 1, x ] }\n", ERR_SYNTAX, "a.job.yaml:7:30: ", "train.class_weights"},
     {NULL, GOOD_JOB "train: { class_weights: balance }\n", ERR_SYNTAX, "a.job.yaml:7:25: ", "balanced"},
     {NULL, GOOD_JOB "train: { class_weights: { a: 1 } }\n", ERR_SYNTAX,
