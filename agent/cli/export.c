@@ -166,25 +166,29 @@ static void export_done(struct export *x) {
 
 /* ---- formats ------------------------------------------------------------------------------------------------------ */
 
-static void lay_out(const struct export *x, size_t i, struct foreign_place *place, float *values,
-                    struct tensor_out *out) {
+/* A part of a tensor follows the one before it, in the schema as there; returns how many tensors there are more. */
+static size_t lay_out(const struct export *x, size_t i, struct foreign_place *place, float *values,
+                      struct tensor_out *out) {
   const struct tensor *t = schema_tensor(x->trial.schema, i);
   foreign_place(x->trial.schema, i, x->layout, place);
   foreign_write(place, learner_values(x->trial.learner) + t->offset, values + t->offset);
+  if (place->part > 0)
+    return 0;
   *out = (struct tensor_out){.name = place->name, .rank = place->foreign_rank, .values = values + t->offset};
   memcpy(out->size, place->foreign_size, sizeof out->size);
+  return 1;
 }
 
 static enum err write_tensors(const struct export *x, enum tensor_format format) {
-  size_t n = schema_tensors(x->trial.schema);
+  size_t n = schema_tensors(x->trial.schema), n_out = 0;
   struct foreign_place *places = calloc(n, sizeof *places);
   struct tensor_out *tensors = calloc(n, sizeof *tensors);
   float *values = malloc(schema_parameters(x->trial.schema) * sizeof *values);
   enum err e = ERR_NO_MEMORY;
   if (places && tensors && values) {
     for (size_t i = 0; i < n; i++)
-      lay_out(x, i, &places[i], values, &tensors[i]);
-    e = tensor_file_write(x->path, format, tensors, n, x->facts, x->n_facts);
+      n_out += lay_out(x, i, &places[i], values, &tensors[n_out]);
+    e = tensor_file_write(x->path, format, tensors, n_out, x->facts, x->n_facts);
   }
   free(values);
   free(tensors);

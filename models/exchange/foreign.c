@@ -33,6 +33,9 @@ static const struct turn {
     {NULL, LAYOUT_KERAS, 4, {1, 2, 3, 0}},
 };
 
+/* Tensors of a gru in Keras: [3][H] or [3][H][values], with the gates' axes before the last or alone. */
+enum { N_GATES = 3, N_GRU_BIASES = 2 };
+
 /* What Keras calls the parts of a layer. */
 static const struct keras_part {
   const char *word, *own, *keras; /* word NULL: of any layer */
@@ -46,7 +49,12 @@ static const struct keras_part {
                    {"depthwise", "weight", "depthwise_kernel"},
                    {NULL, "running_mean", "moving_mean"},
                    {NULL, "running_var", "moving_variance"},
-                   {NULL, "weight", "kernel"}};
+                   {NULL, "weight", "kernel"},
+                   {"gru", "weight_ih_l0", "kernel"},
+                   {"gru", "weight_hh_l0", "recurrent_kernel"},
+                   {NULL, "bias", "bias"},
+                   {"gru", "bias_ih_l0", "bias"},
+                   {"gru", "bias_hh_l0", "bias"}};
 
 enum { N_TURNS = sizeof turns / sizeof *turns, N_KERAS_PARTS = sizeof keras_parts / sizeof *keras_parts };
 
@@ -96,6 +104,22 @@ static void place_image(const struct layer *l, const struct tensor *t, struct fo
   p->foreign_size[1] = t->shape[1];
 }
 
+/* Gates apart, so that they are an axis of their own; both biases are one tensor there. */
+static void place_gates(const struct layer *l, const struct tensor *t, struct foreign_place *p) {
+  const uint64_t states = t->shape[0] / N_GATES;
+  const bool is_bias = t->rank == 1;
+  const uint64_t size[] = {N_GATES, states, is_bias ? 1 : t->shape[1]};
+  const uint32_t axis[] = {2, 0, 1};
+  p->rank = 3;
+  memcpy(p->size, size, sizeof size);
+  memcpy(p->axis, axis, sizeof axis);
+  p->n_gate = states;
+  p->part = strcmp(t->name + strlen(l->name), ".bias_hh_l0") == 0;
+  p->foreign_rank = 2;
+  p->foreign_size[0] = is_bias ? N_GRU_BIASES : t->shape[1];
+  p->foreign_size[1] = t->shape[0];
+}
+
 /* A convolution over a series has one spatial axis there and an extent of 1 here. */
 static void drop_height(struct foreign_place *p) {
   p->foreign_rank = 0;
@@ -107,7 +131,7 @@ static void drop_height(struct foreign_place *p) {
 void foreign_place(const struct schema *s, size_t i, enum layout layout, struct foreign_place *out_place) {
   const struct tensor *t = schema_tensor(s, i);
   const struct layer *l = layer_of(s, i);
-  struct foreign_place p = {.rank = t->rank, .foreign_rank = t->rank};
+  struct foreign_place p = {.rank = t->rank, .foreign_rank = t->rank, .n_values = t->n_values};
   const struct turn *turn = NULL;
   for (size_t k = 0; k < N_TURNS && turn == NULL; k++)
     if (turns[k].layout == layout && turns[k].rank == t->rank && word_is(turns[k].word, l))
@@ -120,14 +144,27 @@ void foreign_place(const struct schema *s, size_t i, enum layout layout, struct 
   }
   if (reads_image(l, t, layout))
     place_image(l, t, &p);
+  else if (layout == LAYOUT_KERAS && word_is("gru", l))
+    place_gates(l, t, &p);
   else if (layout != LAYOUT_STARLING && t->rank == 4 && word_is("conv1d", l))
     drop_height(&p);
   name_place(l, t, layout, p.name);
   *out_place = p;
 }
 
+/* z, r, n of r, z, n, and back: in rows of three gates of n values. */
+static void swap_gates(float *x, uint64_t n_values, uint64_t n) {
+  for (float *end = x + n_values; n > 0 && x < end; x += N_GATES * n)
+    for (uint64_t i = 0; i < n; i++) {
+      float first = x[i];
+      x[i] = x[n + i];
+      x[n + i] = first;
+    }
+}
+
 void foreign_write(const struct foreign_place *p, const float *own, float *out_foreign) {
   array_permute(own, p->rank, p->size, p->axis, out_foreign);
+  swap_gates(out_foreign, p->n_values, p->n_gate);
 }
 
 void foreign_read(const struct foreign_place *p, const float *foreign, float *out_own) {
@@ -138,6 +175,8 @@ void foreign_read(const struct foreign_place *p, const float *foreign, float *ou
     axis[p->axis[i]] = i;
   }
   array_permute(foreign, p->rank, size, axis, out_own);
+  if (p->n_gate > 0) /* the gates come first: one row */
+    swap_gates(out_own, p->n_values, p->n_values / N_GATES);
 }
 
 /* ---- names ---- */
@@ -195,8 +234,8 @@ enum layout layout_guess(const struct tensor_file *f) {
     return LAYOUT_KERAS;
   for (size_t i = 0; i < tensor_file_n(f); i++) {
     const char *name = tensor_file_tensor(f, i)->name;
-    for (size_t k = 0; k < N_KERAS_PARTS; k++)
-      if (strstr(name, keras_parts[k].keras) != NULL)
+    for (size_t k = 0; k < N_KERAS_PARTS; k++) /* a bias is PyTorch's, too */
+      if (strcmp(keras_parts[k].keras, "bias") != 0 && strstr(name, keras_parts[k].keras) != NULL)
         return LAYOUT_KERAS;
   }
   return LAYOUT_TORCH;
@@ -297,16 +336,18 @@ struct matching {
   const struct schema *schema;
   const struct tensor_file *file;
   size_t n_own, n_theirs, n_groups;
-  struct foreign_place *places; /* [n_own] */
-  struct foreign_name *names;   /* [n_theirs] */
-  size_t *theirs;               /* [n_own] what it was matched to; SIZE_MAX: nothing */
-  bool *is_misfit;              /* [n_own] by name, not by shape */
-  bool *is_used;                /* [n_theirs] */
+  struct foreign_place *places;   /* [n_own] */
+  struct foreign_name *own_names; /* [n_own] of the places */
+  struct foreign_name *names;     /* [n_theirs] */
+  size_t *theirs;                 /* [n_own] what it was matched to; SIZE_MAX: nothing */
+  bool *is_misfit;                /* [n_own] by name, not by shape */
+  bool *is_used;                  /* [n_theirs] */
   struct group *groups;
 };
 
 static void matching_done(struct matching *m) {
   free(m->places);
+  free(m->own_names);
   free(m->names);
   free(m->theirs);
   free(m->is_misfit);
@@ -318,15 +359,17 @@ static enum err matching_init(struct matching *m, const struct schema *s, const 
                               enum layout layout) {
   *m = (struct matching){.schema = s, .file = f, .n_own = schema_tensors(s), .n_theirs = tensor_file_n(f)};
   m->places = calloc(m->n_own, sizeof *m->places);
+  m->own_names = calloc(m->n_own, sizeof *m->own_names);
   m->names = calloc(m->n_theirs, sizeof *m->names);
   m->theirs = calloc(m->n_own, sizeof *m->theirs);
   m->is_misfit = calloc(m->n_own, sizeof *m->is_misfit);
   m->is_used = calloc(m->n_theirs, sizeof *m->is_used);
   m->groups = calloc(m->n_theirs, sizeof *m->groups);
-  if (!m->places || !m->names || !m->theirs || !m->is_misfit || !m->is_used || !m->groups)
+  if (!m->places || !m->own_names || !m->names || !m->theirs || !m->is_misfit || !m->is_used || !m->groups)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < m->n_own; i++) {
     foreign_place(s, i, layout, &m->places[i]);
+    name_split(m->places[i].name, &m->own_names[i]);
     m->theirs[i] = SIZE_MAX;
   }
   for (size_t k = 0; k < m->n_theirs; k++)
@@ -378,6 +421,13 @@ static enum err follow_map(struct matching *m, const struct map_line *map, size_
   return ERR_OK;
 }
 
+/* Parts of one tensor go where the first does, before or after the others are matched. */
+static void follow_parts(struct matching *m) {
+  for (size_t i = 1; i < m->n_own; i++)
+    if (m->places[i].part > 0 && m->theirs[i] == SIZE_MAX && m->theirs[i - 1] != SIZE_MAX)
+      pair(m, i, m->theirs[i - 1]);
+}
+
 static void match_names(struct matching *m) {
   for (size_t i = 0; i < m->n_own; i++) {
     size_t theirs = find_theirs(m, m->places[i].name);
@@ -413,7 +463,7 @@ static size_t part_of(const struct matching *m, const struct group *g, const cha
 }
 
 static const char *own_part(const struct matching *m, size_t own) {
-  return strrchr(schema_tensor(m->schema, own)->name, '.') + 1;
+  return m->own_names[own].part;
 }
 
 /* Do the shapes of the group fit those of the layer's tensors [first, end), of which at least the first is there? */
@@ -485,6 +535,7 @@ enum err match_make(const struct schema *s, const struct tensor_file *f, enum la
   if (e == ERR_OK) {
     match_names(&m);
     match_layers(&m);
+    follow_parts(&m);
     e = tell(&m, layout, out_match);
   }
   if (e == ERR_NO_MEMORY)
@@ -503,7 +554,7 @@ static enum err read_tensor(const struct match *m, const struct match_row *row, 
   enum err e = tensor_file_read(f, row->theirs, foreign, why);
   if (e != ERR_OK)
     return e;
-  foreign_read(&p, foreign, x + t->offset);
+  foreign_read(&p, foreign + p.part * p.n_values, x + t->offset);
   size_t n_variances = statistic_is_variance(t) ? t->n_values : 0;
   for (size_t i = 0; i < n_variances; i++)
     if (x[t->offset + i] < 0)
@@ -515,8 +566,9 @@ static enum err read_tensor(const struct match *m, const struct match_row *row, 
 enum err match_read(const struct match *m, const struct schema *s, struct tensor_file *f, float *x,
                     struct data_place *why) {
   size_t most = 1;
-  for (size_t i = 0; i < schema_tensors(s); i++)
-    most = schema_tensor(s, i)->n_values > most ? schema_tensor(s, i)->n_values : most;
+  for (size_t i = 0; i < m->n; i++)
+    if (m->rows[i].state == MATCH_TAKEN && tensor_file_tensor(f, m->rows[i].theirs)->array.n_values > most)
+      most = (size_t)tensor_file_tensor(f, m->rows[i].theirs)->array.n_values; /* as many as ours have, which fit */
   float *foreign = malloc(most * sizeof *foreign);
   enum err e = foreign == NULL ? data_fault(why, ERR_NO_MEMORY, "%s", err_sentence(ERR_NO_MEMORY)) : ERR_OK;
   for (size_t i = 0; e == ERR_OK && i < m->n; i++)

@@ -11,8 +11,11 @@
  *   depthwise      [c][kh][kw][1]       [c][1][kh][kw]      [kh][kw][c][1]
  *   batchnorm      weight, bias,        the same            gamma, beta,
  *                  running_mean, …_var                      moving_mean, moving_variance
- *   gru            [3·H][in], [3·H][H] the same            none: its gates have another order
+ *   gru            [3·H][in], [3·H][H] the same            kernel [in][3·H], recurrent_kernel [H][3·H],
+ *                  two biases [3·H]                        one bias [2][3·H]
  *
+ * The gates of a gru are r, z, n here and in PyTorch, z, r, n in Keras, whose layer is ours with `reset_after`, as it is by
+ * default since 2.0; without that it has a bias [3·H], and another formula.
  * Tensors are matched by a map that people give, else by equal names, else layer by layer: the file's tensors with a common
  * stem (`features.0`) are a layer, in the order of the file where it keeps one (npz), else by their names with numbers taken
  * as numbers; each layer of ours takes the first one left whose shapes fit. Pure but for the file; one thread at a time. */
@@ -40,9 +43,12 @@ struct foreign_place {
   uint32_t rank;
   uint64_t size[ARRAY_MAX_RANK];
   uint32_t axis[ARRAY_MAX_RANK];
+  uint64_t n_values;
+  uint64_t n_gate; /* its first two gates change places, each of so many values in a row of theirs; 0: none do */
+  uint32_t part;   /* > 0: values number part · n_values and on of the tensor there that the one before begins */
   uint32_t foreign_rank;
-  uint64_t foreign_size[ARRAY_MAX_RANK];
-  char name[TENSOR_NAME_BYTES]; /* as the other program would call it */
+  uint64_t foreign_size[ARRAY_MAX_RANK]; /* of all parts */
+  char name[TENSOR_NAME_BYTES];          /* as the other program would call it */
 };
 
 /* Of tensor i of a schema that has an architecture. */

@@ -189,6 +189,24 @@ class Models(Folder):
         self.run_here("export", "--format", "npz", "--out", "torch.npz").data
         self.assertTrue(np.array_equal(np.load(self.here / "torch.npz")["dense2.weight"], w["features.2.weight"]))
 
+    def test_grus_of_keras_go_in_and_out(self):
+        """One bias of two rows there, two biases here; gates z, r, n there and r, z, n here."""
+        site = self.site("series", "train: ../series.npz", inputs="input: 2x4", model="gru 2, dense classes")
+        rng = np.random.default_rng(2)
+        shapes = {"gru/cell/kernel": (4, 6), "gru/cell/recurrent_kernel": (2, 6), "gru/cell/bias": (2, 6), "out/kernel": (2, 3), "out/bias": (3,)}
+        arrays = {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+        np.savez(self.folder / "gru.npz", **arrays)
+        done = starling("models", "import", self.folder / "gru.npz", "-C", site / "site.yaml", "--format", "json").data
+        self.assertEqual((done["layout"], done["matched"], done["extra"]), ("keras", 6, 0))
+        for layout in ("keras", "torch"):
+            starling("export", "-C", site / "site.yaml", "--out", self.folder / f"{layout}.npz", "--layout", layout)
+        keras, torch_ = np.load(self.folder / "keras.npz"), np.load(self.folder / "torch.npz")
+        self.assertEqual(sorted(set(keras) - {"starling"}), ["dense1/bias", "dense1/kernel", "gru1/bias", "gru1/kernel", "gru1/recurrent_kernel"])
+        for name in ("kernel", "recurrent_kernel", "bias"):
+            self.assertTrue(np.array_equal(keras[f"gru1/{name}"], arrays[f"gru/cell/{name}"]), name)
+        z, r, n = np.split(arrays["gru/cell/bias"][1], 3)
+        self.assertTrue(np.array_equal(torch_["gru1.bias_hh_l0"], np.concatenate([r, z, n])))
+
     def test_half_a_match_is_refused_unless_asked_for(self):
         half = {name: array for name, array in self.weights.items() if "features.0" in name}
         half["features.1.num_batches_tracked"] = np.int64(7)

@@ -1,9 +1,12 @@
 #include "models/exchange/foreign.h"
 
+#include <math.h>
+#include <unistd.h>
+
+#include "models/floats.h"
+#include "models/net/net.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
-
-#include <unistd.h>
 
 enum { N_INPUTS = 4, N_CLASSES = 3, MAX_VALUES = 4096 };
 
@@ -154,6 +157,161 @@ START_TEST(keras_has_the_outputs_last) {
 }
 END_TEST
 
+/* A gru as Keras computes it with reset_after, from its own tensors: kernel [C][3H], recurrent [H][3H], bias [2][3H], gates z, r, h; its
+ * last state. From its documentation, after Cho et al. 2014:
+ *   z = σ(x·K_z + b_z + h·R_z + c_z), r alike, ĥ = tanh(x·K_h + b_h + r·(h·R_h + c_h)), h ← z·h + (1 − z)·ĥ */
+static void keras_gru(size_t n_steps, size_t n_in, size_t n, const float *kernel, const float *recurrent,
+                      const float *bias, const float *x, double *out_h) {
+  double sums[2][3 * 8], after[8];
+  for (size_t j = 0; j < n; j++)
+    out_h[j] = 0;
+  for (size_t t = 0; t < n_steps; t++) {
+    for (size_t j = 0; j < 3 * n; j++) {
+      sums[0][j] = (double)bias[j];
+      sums[1][j] = (double)bias[3 * n + j];
+      for (size_t i = 0; i < n_in; i++)
+        sums[0][j] += (double)x[t * n_in + i] * (double)kernel[i * 3 * n + j];
+      for (size_t i = 0; i < n; i++)
+        sums[1][j] += out_h[i] * (double)recurrent[i * 3 * n + j];
+    }
+    for (size_t j = 0; j < n; j++) {
+      double z = 1 / (1 + exp(-sums[0][j] - sums[1][j])), r = 1 / (1 + exp(-sums[0][n + j] - sums[1][n + j]));
+      after[j] = z * out_h[j] + (1 - z) * tanh(sums[0][2 * n + j] + r * sums[1][2 * n + j]);
+    }
+    memcpy(out_h, after, n * sizeof *after);
+  }
+}
+
+static struct contract series_of(uint32_t n_steps, uint32_t n_in, size_t n_classes) {
+  struct contract c = contract;
+  c.n_features = 0;
+  c.height = 1;
+  c.width = n_steps;
+  c.channels = n_in;
+  c.n_classes = n_classes;
+  return c;
+}
+
+/* The state of our gru, which the dense layer of ones and zeros behind it gives back. */
+static void own_gru(const struct schema *s, const float *w, const float *x, size_t n_x, size_t n, float *out_h) {
+  const struct net_config config = {.max_batch = 1, .batch = 1, .cpu = cpu_detect()};
+  struct net *net = NULL;
+  float loaded[MAX_VALUES];
+  ck_assert_int_eq(net_open(schema_arch(s), &config, &net), ERR_OK);
+  ck_assert(net_floats(net) <= MAX_VALUES);
+  memcpy(loaded, w, schema_parameters(s) * sizeof *w);
+  net_load(net, loaded);
+  memcpy(net_input(net), x, n_x * sizeof *x);
+  memcpy(out_h, net_forward(net, loaded, 1), n * sizeof *out_h);
+  net_free(net);
+}
+
+/* One step with one state. By hand: z = σ(ln 3) = 0.75, r = σ(0) = 0.5, ĥ = tanh(1 + 0.5 · 2) = 0.9640276, and from 0 the
+ * state is 0.25 · 0.9640276. */
+START_TEST(a_gru_of_keras_says_what_it_says_there) {
+  static const float kernel[] = {0, 0, 1}, recurrent[] = {0, 0, 0}, bias[] = {1.0986123F, 0, 0, 0, 0, 2};
+  static const float eye[] = {1, 0}, none[] = {0, 0}, x[] = {1};
+  struct contract c = series_of(1, 1, 2);
+  struct schema *s = toy_schema("gru 1, dense classes", &c);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"gru/gru_cell/kernel", 2, {1, 3}, kernel},
+                                                              {"gru/gru_cell/recurrent_kernel", 2, {1, 3}, recurrent},
+                                                              {"gru/gru_cell/bias", 2, {2, 3}, bias},
+                                                              {"dense/kernel", 2, {1, 2}, eye},
+                                                              {"dense/bias", 1, {2}, none}},
+                                  5, ".npz", NULL, 0);
+  struct match m = match_of(s, f, NULL, 0);
+  struct data_place why = {0};
+  float w[MAX_VALUES], h[2];
+  double there;
+  ck_assert_int_eq(m.layout, LAYOUT_KERAS);
+  ck_assert(m.count[MATCH_TAKEN] == 6 && m.count[MATCH_EXTRA] == 0 && m.n == 6);
+  ck_assert_str_eq(theirs_of(&m, s, f, "gru1.bias_hh_l0"), "gru/gru_cell/bias");
+  ck_assert_int_eq(match_read(&m, s, f, w, &why), ERR_OK);
+  own_gru(s, w, x, 1, 2, h);
+  ck_assert_float_eq_tol(h[0], 0.2410069F, 1e-6F);
+  keras_gru(1, 1, 1, kernel, recurrent, bias, x, &there);
+  ck_assert_double_eq_tol(there, 0.2410069, 1e-6);
+  match_done(&m);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
+/* Two layers over five steps, by names and in the order of the file, and by a map; and back. */
+START_TEST(grus_of_keras_are_turned_both_ways) {
+  enum { STEPS = 5, N_IN = 3, N = 4 };
+  static float kernel[N_IN * 3 * N], recurrent[N * 3 * N], bias[2 * 3 * N], head[N * N], none[N], x[STEPS * N_IN];
+  struct rng rng;
+  rng_init(&rng, 8);
+  float *const drawn[] = {kernel, recurrent, bias, x};
+  const size_t n_drawn[] = {N_IN * 3 * N, N * 3 * N, 2 * 3 * N, STEPS * N_IN};
+  for (size_t i = 0; i < 4; i++)
+    floats_draw(drawn[i], n_drawn[i], 1, &rng);
+  for (size_t i = 0; i < N; i++)
+    head[i * N + i] = 1;
+  struct contract c = series_of(STEPS, N_IN, N);
+  struct schema *s = toy_schema("gru 4 as cell, dense classes as head", &c);
+  static const char *const names[][5] = {
+      {"cell/kernel", "cell/recurrent_kernel", "cell/bias", "head/kernel", "head/bias"},
+      {"a/rnn/kernel:0", "a/rnn/recurrent_kernel:0", "a/rnn/bias:0", "a/z/kernel:0", "a/z/bias:0"}};
+  double there[N];
+  keras_gru(STEPS, N_IN, N, kernel, recurrent, bias, x, there);
+  for (size_t k = 0; k < 2; k++) {
+    const struct tensor_out tensors[] = {{names[k][0], 2, {N_IN, 3 * N}, kernel},
+                                         {names[k][1], 2, {N, 3 * N}, recurrent},
+                                         {names[k][2], 2, {2, 3 * N}, bias},
+                                         {names[k][3], 2, {N, N}, head},
+                                         {names[k][4], 1, {N}, none}};
+    struct tensor_file *f = file_of(tensors, 5, ".safetensors", NULL, 0);
+    struct map_line map = {"cell.bias_ih_l0", ""};
+    snprintf(map.theirs, sizeof map.theirs, "%s", names[k][2]);
+    for (size_t n_map = 0; n_map < 2; n_map++) {
+      struct match m = match_of(s, f, &map, n_map);
+      struct data_place why = {0};
+      float w[MAX_VALUES], h[N], back[N * 3 * N];
+      ck_assert_uint_eq(m.count[MATCH_TAKEN], 6);
+      ck_assert_int_eq(match_read(&m, s, f, w, &why), ERR_OK);
+      own_gru(s, w, x, STEPS * N_IN, N, h);
+      for (size_t j = 0; j < N; j++)
+        ck_assert_double_eq_tol((double)h[j], there[j], 1e-5);
+      for (size_t i = 0; i < 4; i++) { /* kernels, and the two halves of the bias */
+        struct foreign_place p;
+        foreign_place(s, i, LAYOUT_KERAS, &p);
+        foreign_write(&p, w + schema_tensor(s, i)->offset, back);
+        ck_assert_str_eq(p.name, names[0][i < 3 ? i : 2]);
+        ck_assert_uint_eq(p.part, i == 3);
+        ck_assert(p.foreign_rank == 2 && p.foreign_size[1] == 3 * N &&
+                  p.foreign_size[0] == (i == 0   ? N_IN
+                                        : i == 1 ? N
+                                                 : 2));
+        ck_assert_mem_eq(back, tensors[i < 3 ? i : 2].values + p.part * p.n_values, p.n_values * sizeof *back);
+      }
+      match_done(&m);
+    }
+    tensor_file_close(f);
+  }
+  schema_free(s);
+}
+END_TEST
+
+/* Without reset_after it is another layer. */
+START_TEST(a_gru_without_reset_after_does_not_fit) {
+  struct contract c = series_of(2, 1, 2);
+  struct schema *s = toy_schema("gru 2, dense classes", &c);
+  struct tensor_file *f = file_of((const struct tensor_out[]){{"gru1/kernel", 2, {1, 6}, NULL},
+                                                              {"gru1/recurrent_kernel", 2, {2, 6}, NULL},
+                                                              {"gru1/bias", 1, {6}, NULL},
+                                                              {"dense1/kernel", 2, {2, 2}, NULL},
+                                                              {"dense1/bias", 1, {2}, NULL}},
+                                  5, ".npz", NULL, 0);
+  struct match m = match_of(s, f, NULL, 0);
+  ck_assert(m.count[MATCH_TAKEN] == 4 && m.count[MATCH_SHAPE] == 2);
+  match_done(&m);
+  tensor_file_close(f);
+  schema_free(s);
+}
+END_TEST
+
 /* out [c][h][w] of in [h][w][c]. */
 static size_t plane_index(const struct contract *c, size_t h, size_t w, size_t k) {
   return (k * c->height + h) * c->width + w;
@@ -288,6 +446,9 @@ int main(void) {
   tcase_add_test(tcase, what_does_not_fit_is_told);
   tcase_add_test(tcase, a_map_comes_first);
   tcase_add_test(tcase, keras_has_the_outputs_last);
+  tcase_add_test(tcase, a_gru_of_keras_says_what_it_says_there);
+  tcase_add_test(tcase, grus_of_keras_are_turned_both_ways);
+  tcase_add_test(tcase, a_gru_without_reset_after_does_not_fit);
   tcase_add_test(tcase, after_an_image_torch_has_channels_first);
   tcase_add_test(tcase, kernels_are_turned);
   tcase_add_test(tcase, every_layout_goes_there_and_back);
