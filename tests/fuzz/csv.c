@@ -13,6 +13,9 @@
 
 static enum err check_row(void *context, const struct sample *s) {
   const struct contract *c = context;
+  MUST((s->targets != NULL) == (c->task == TASK_MULTILABEL));
+  for (size_t i = 0; s->targets != NULL && i < c->n_classes; i++)
+    MUST(s->targets[i] == 0 || s->targets[i] == 1);
   MUST(s->label < c->n_classes);
   for (size_t i = 0; i < contract_n_inputs(c); i++)
     MUST(isfinite(s->floats[i]));
@@ -40,6 +43,15 @@ static struct contract *typed_columns(void) {
   MUST(contract_add_category(c, "p") == ERR_OK && contract_add_category(c, CATEGORY_OTHER) == ERR_OK);
   MUST(contract_add_category(c, CATEGORY_MISSING) == ERR_OK);
   c->features[0].missing = (struct missing){MISSING_NUMBER, -1};
+  return c;
+}
+
+/* Several classes a row: named in one field, or where there is no label marked in a column each. */
+static struct contract *class_sets(const char *label) {
+  struct contract *c = two_columns();
+  c->task = TASK_MULTILABEL;
+  c->loss = LOSS_BINARY_CROSS_ENTROPY;
+  snprintf(c->label, sizeof c->label, "%s", label);
   return c;
 }
 
@@ -85,6 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct memory_file f = memory_file_new(data, size);
   read_by(two_columns(), f.path);
   read_by(typed_columns(), f.path);
+  read_by(class_sets("kinds"), f.path);
+  read_by(class_sets(""), f.path);
   propose(f.path);
   memory_file_free(&f);
   return 0;

@@ -18,15 +18,21 @@ static inline struct contract *small_contract(void) {
   return c;
 }
 
-static inline struct learner *small_learner(const struct contract *c) {
+static inline struct learner *small_learner_by(const struct contract *c, struct optimiser_config optimiser) {
   static struct schema *schema;
   struct learner *l;
   char why[MAX_REASON_BYTES];
-  MUST(schema_from_arch("dense classes", c, &schema, why) == ERR_OK);
-  struct learner_config config = {
-      .schema = schema, .train = {.epochs = 1, .batch = 4, .learning_rate = 0.1}, .n_copies = 1};
+  if (schema == NULL)
+    MUST(schema_from_arch("dense classes", c, &schema, why) == ERR_OK);
+  struct learner_config config = {.schema = schema,
+                                  .train = {.epochs = 1, .batch = 4, .learning_rate = 0.1, .optimiser = optimiser},
+                                  .n_copies = 1};
   MUST(learner_open(&config, &l) == ERR_OK && learner_copy_bytes(l) == sizeof(float[SMALL_VALUES]));
   return l;
+}
+
+static inline struct learner *small_learner(const struct contract *c) {
+  return small_learner_by(c, (struct optimiser_config){.kind = OPTIMISER_SGD});
 }
 
 #endif

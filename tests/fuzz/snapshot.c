@@ -1,5 +1,5 @@
-/* Snapshots of the store. First byte: 0 a half, 1 a model, 2 a model with the numbers of its scaling; then a mask over a
- * real one, and what is left of the input is appended. What is taken is written again as it was; what is refused leaves
+/* Snapshots of the store. First byte: 0 a half, 1 a model, 2 a model with the numbers of its scaling, 3 a half of Adam's; then a
+ * mask over a real one, and what is left of the input is appended. What is taken is written again as it was; what is refused leaves
  * the learner as it was. */
 #include "agent/run/snapshot.h"
 
@@ -12,16 +12,18 @@
 #include "tests/fuzz/parts.h"
 #include "tests/fuzz/small_learner.h"
 
-enum { HALF, MODEL, SCALED, N_KINDS, MAX_BYTES = 128 * 1024 };
+enum { HALF, MODEL, SCALED, ADAMS_HALF, N_KINDS, MAX_BYTES = 128 * 1024, TAIL_BYTES = 16, KIND_BYTES = 4 };
 
 static struct contract *contract;
-static struct learner *learner;
+static struct learner *learner, *by_adam;
 static uint8_t bytes[MAX_BYTES], before[MAX_BYTES], after[MAX_BYTES];
 
 static void learner_make(void) {
   contract = small_contract();
   contract->scale.rule = SCALE_LOCAL;
   learner = small_learner(contract);
+  by_adam = small_learner_by(contract,
+                             (struct optimiser_config){OPTIMISER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
   MUST(learner_half_bytes(learner) < MAX_BYTES / 2 && learner_model_bytes(learner) < MAX_BYTES / 2);
 }
 
@@ -35,16 +37,20 @@ static size_t forge(struct cursor *input, size_t n) {
   return n + more;
 }
 
-static void feed_half(struct cursor *input) {
-  size_t n_real = learner_half_bytes(learner);
-  learner_half_write(learner, before);
+/* A half of Adam's is one of AdamW's, too, and is written again as its own. */
+static void feed_half(struct learner *l, struct cursor *input, bool has_tail) {
+  size_t n_real = learner_half_bytes(l), kind_at = n_real - TAIL_BYTES - learner_copy_bytes(l);
+  learner_half_write(l, before);
   size_t n = forge(input, n_real);
-  enum err e = learner_half_read(learner, bytes, n);
-  learner_half_write(learner, after);
+  MUST(learner_half_measure(l, bytes, n) <= learner_half_most(l));
+  enum err e = learner_half_read(l, bytes, n);
+  learner_half_write(l, after);
   if (e == ERR_OK && n != n_real) /* another optimiser's: its state is not the learner's */
     memcpy(bytes, after, n_real);
+  if (e == ERR_OK && has_tail)
+    memcpy(bytes + kind_at, after + kind_at, KIND_BYTES);
   MUST(memcmp(after, e == ERR_OK ? bytes : before, n_real) == 0);
-  MUST(learner_half_read(learner, before, n_real) == ERR_OK);
+  MUST(learner_half_read(l, before, n_real) == ERR_OK);
 }
 
 static void feed_model(const uint8_t *from, size_t n) {
@@ -81,7 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   cursor_init(&input, data, size);
   switch (cursor_u8(&input) % N_KINDS) {
   case HALF:
-    feed_half(&input);
+    feed_half(learner, &input, false);
+    break;
+  case ADAMS_HALF:
+    feed_half(by_adam, &input, true);
     break;
   case MODEL:
     learner_model_write(learner, before);
