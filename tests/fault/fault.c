@@ -51,6 +51,10 @@ static bool is_this_one(void) {
   X(int, ferror, (FILE * f), (f), 1)                                                                                   \
   X(ssize_t, read, (int fd, void *bytes, size_t n), (fd, bytes, n), -1)                                                \
   X(ssize_t, write, (int fd, const void *bytes, size_t n), (fd, bytes, n), -1)                                         \
+  X(ssize_t, pread64, (int fd, void *bytes, size_t n, off64_t at), (fd, bytes, n, at), -1)                             \
+  X(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), -1)                                          \
+  X(int, mkostemp64, (char *path, int flags), (path, flags), -1)                                                       \
+  X(int, rename, (const char *from, const char *to), (from, to), -1)                                                   \
   X(int, fsync, (int fd), (fd), -1)                                                                                    \
   X(int, link, (const char *from, const char *to), (from, to), -1)                                                     \
   X(int, unlink, (const char *path), (path), -1)                                                                       \

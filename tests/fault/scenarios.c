@@ -20,6 +20,7 @@
 #include "agent/key.h"
 #include "agent/run/control.h"
 #include "agent/run/snapshot.h"
+#include "agent/tuning_file.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/key_file.h"
@@ -27,8 +28,13 @@
 #include "crypto/random.h"
 #include "crypto/session.h"
 #include "gossip/handshake.h"
+#include "models/data/dataset.h"
+#include "models/exchange/foreign.h"
+#include "models/exchange/onnx.h"
 #include "models/formats/csv_reader.h"
 #include "models/formats/idx.h"
+#include "models/formats/npy.h"
+#include "models/judging/prediction.h"
 #include "models/learner.h"
 #include "models/schema.h"
 #include "tests/fault/fault.h"
@@ -279,6 +285,141 @@ static void read_idx(void) {
   idx_close(f);
 }
 
+/* Where removing what was made was what failed. */
+static void remove_made(const char *path, const char *ending) {
+  char part[MAX_PATH_BYTES];
+  fault_disarm();
+  snprintf(part, sizeof part, "%.200s.%ld.%s", path, (long)getpid(), ending);
+  unlink(part);
+  unlink(path);
+}
+
+static struct schema *points;
+static float model[(2 + 1) * 3 + (3 + 1) * 2];
+
+static enum err import(const char *path, float *x, struct data_place *why) {
+  static struct map_line *map;
+  struct tensor_file *f = NULL;
+  struct match m = {0};
+  size_t n_map = 0;
+  enum err e = tensor_file_open(path, &f, why);
+  if (e == ERR_OK)
+    e = map_read("dense1.bias dense1.bias\n", 24, &map, &n_map, why->sentence);
+  if (e == ERR_OK)
+    e = match_make(points, f, LAYOUT_TORCH, map, n_map, &m, why->sentence);
+  if (e == ERR_OK)
+    e = match_read(&m, points, f, x, why);
+  match_done(&m);
+  free(map);
+  map = NULL;
+  tensor_file_close(f);
+  return e;
+}
+
+static void keep_tensors(enum tensor_format format, const char *path) {
+  static const struct tensor_note note = {"job", "inspection"};
+  struct tensor_out out[4];
+  struct data_place why = {0};
+  float x[sizeof model / sizeof *model] = {0};
+  for (size_t k = 0; k < 4; k++) {
+    const struct tensor *t = schema_tensor(points, k);
+    out[k] = (struct tensor_out){t->name, t->rank, {t->shape[0], t->shape[1]}, model + t->offset};
+  }
+  enum err e = tensor_file_write(path, format, out, 4, &note, 1);
+  if (e == ERR_OK) {
+    e = import(path, x, &why);
+    judge(e, why.sentence);
+  }
+  MUST(e != ERR_OK || memcmp(x, model, sizeof x) == 0);
+  remove_made(path, "part");
+}
+
+static void keep_safetensors(void) {
+  keep_tensors(TENSORS_SAFETENSORS, in_folder("m.safetensors"));
+}
+
+static void keep_npz(void) {
+  keep_tensors(TENSORS_NPZ, in_folder("m.npz"));
+}
+
+static void write_graph(void) {
+  const char *path = in_folder("m.onnx");
+  const struct scale none = {0};
+  enum err e = onnx_write(path, &(const struct onnx_model){points, contract, &none, model, NULL, 0});
+  struct stat status;
+  MUST((e == ERR_OK) == (stat(path, &status) == 0));
+  remove_made(path, "part");
+}
+
+static enum err take_prediction(void *context, const struct prediction *p) {
+  *(size_t *)context += p->n_outputs;
+  return ERR_OK;
+}
+
+static void predict(void) {
+  const struct scale none = {0};
+  struct predictor *p = NULL;
+  struct data_place why = {0};
+  size_t n = 0;
+  enum err e = predictor_open(points, contract, &none, model, &p);
+  if (e == ERR_OK) {
+    e = predictor_read(p, in_folder("x.csv"), &(const struct prediction_sink){take_prediction, &n}, &why);
+    judge(e, why.sentence);
+  }
+  MUST(e != ERR_OK || n == 4);
+  predictor_close(p);
+}
+
+static void keep_tuning(void) {
+  static struct plan plan;
+  static struct tuning t, again;
+  const struct cpu plain = {0};
+  const char *path = in_folder("tuning.json");
+  enum err e = plan_make(schema_arch(points), 4, &plain, 1, &plan);
+  t.n_hosts = 1;
+  t.hosts[0] = (struct tuned_host){"a", 0, 1, 1e-5, {.lanes = 1, .threads = 1}};
+  if (e == ERR_OK)
+    e = cost_new(plan.n_variants, &t.cost);
+  if (e == ERR_OK)
+    e = tuning_file_write(path, &plan, &t);
+  if (e == ERR_OK)
+    e = tuning_file_read(path, &plan, &again);
+  MUST(again.n_hosts == (e == ERR_OK) && (again.cost != NULL) == (e == ERR_OK));
+  tuning_done(&t);
+  tuning_done(&again);
+  remove_made(path, "tmp");
+}
+
+enum { N_WIDE = 1200, N_WIDE_ROWS = 120 }; /* more than a scratch file's buffer */
+
+/* Samples on disk, from arrays. */
+static void stream_arrays(void) {
+  struct contract *c = contract_new();
+  struct data_memory memory = {.max_bytes = 1 << 16, .folder = folder, .disk_max_bytes = 1 << 22};
+  struct data_source source = {.train = {in_folder("wide.npy"), in_folder("wide_y.npy")}, .memory = &memory};
+  struct splits splits = {0};
+  struct data_place why = {0};
+  const void *rows;
+  size_t n = 0;
+  enum err e = c ? contract_add_class(c, "a") : ERR_NO_MEMORY;
+  if (e == ERR_OK)
+    e = contract_add_class(c, "b");
+  if (e == ERR_OK) {
+    c->height = 1;
+    c->width = N_WIDE;
+    c->channels = 1;
+    e = dataset_open(&source, c, &digest_blake2b, &splits, &why);
+    judge(e, why.sentence);
+  }
+  if (e == ERR_OK) {
+    MUST(splits.train->scratch != NULL);
+    e = dataset_rows(splits.train, 0, &rows, &n);
+    MUST(e != ERR_OK || n > 0);
+  }
+  splits_close(&splits);
+  contract_free(c);
+}
+
 static void make_contract(void) {
   struct contract *c = contract_new();
   struct digest hash;
@@ -479,11 +620,37 @@ static const struct {
     {"read CSV", read_csv, 500, N_ERRNOS},
     {"read IDX", read_idx, 500, N_ERRNOS},
     {"make a contract", make_contract, 500, N_ERRNOS},
+    {"keep tensors", keep_safetensors, 500, N_ERRNOS},
+    {"keep arrays", keep_npz, 500, N_ERRNOS},
+    {"write a graph", write_graph, 2000, N_ERRNOS},
+    {"predict", predict, 500, N_ERRNOS},
+    {"keep a tuning", keep_tuning, 500, N_ERRNOS},
+    {"stream arrays", stream_arrays, 500, N_ERRNOS},
     {"serve a client", serve_control, 500, N_ERRNOS},
     {"ask an agent", ask_agent, 500, N_ERRNOS},
     {"open a link", open_link, 46, 1},
     {"meet a peer", meet, 60, 2},
 };
+
+/* An array of zeros. */
+static void write_array(const char *name, enum array_type type, size_t n_rows, size_t width) {
+  struct array a = {.type = type, .rank = 2, .size = {n_rows, width}};
+  uint8_t head[NPY_MAX_HEAD_BYTES];
+  size_t n = npy_head_write(&a, head), n_values = n_rows * width;
+  void *values = calloc(n_values, array_type_bytes(type));
+  FILE *out = fopen(in_folder(name), "wb");
+  MUST(values != NULL && out != NULL && fwrite(head, 1, n, out) == n);
+  MUST(fwrite(values, array_type_bytes(type), n_values, out) == n_values && fclose(out) == 0);
+  free(values);
+}
+
+static void make_points(void) {
+  char why[MAX_REASON_BYTES];
+  MUST(schema_from_arch("dense 3, relu, dense classes", contract, &points, why) == ERR_OK);
+  MUST(schema_parameters(points) == sizeof model / sizeof *model);
+  for (size_t i = 0; i < sizeof model / sizeof *model; i++)
+    model[i] = (float)i;
+}
 
 static void set_up(void) {
   snprintf(folder, sizeof folder, "/tmp/starling-fault-XXXXXX");
@@ -507,6 +674,9 @@ static void set_up(void) {
        contract_add_class(contract, "bad") == ERR_OK);
   MUST(contract_add_feature(contract, "a", NULL) == ERR_OK && contract_add_feature(contract, "b", NULL) == ERR_OK);
   snprintf(contract->label, sizeof contract->label, "verdict");
+  make_points();
+  write_array("wide.npy", ARRAY_F32, N_WIDE_ROWS, N_WIDE);
+  write_array("wide_y.npy", ARRAY_I64, N_WIDE_ROWS, 1);
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
@@ -549,6 +719,7 @@ int main(void) {
   MUST(last >= 0 && send(last, "!\n", 2, 0) == 2 && pthread_join(agent, NULL) == 0);
   close(last);
   close(listener);
+  schema_free(points);
   contract_free(contract);
   identity_free(own);
   identity_free(other);
