@@ -960,7 +960,7 @@ const float *learner_values(const struct learner *l) {
 enum err learner_go_on_from(struct learner *l, const float *values, bool is_first) {
   if (!floats_finite(values, l->n))
     return ERR_NON_FINITE;
-  memcpy(l->x, values, l->n * sizeof *l->x);
+  memmove(l->x, values, l->n * sizeof *l->x);
   statistics_floor(&l->statistics, l->x);
   forget_states(l);
   if (is_first)

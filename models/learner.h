@@ -172,8 +172,8 @@ MUST_USE enum err learner_model_read(struct learner *l, const uint8_t *bytes, si
 MUST_USE enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
                                const uint8_t *bytes, size_t n_bytes, bool *out_taken);
 
-/* The model as it is: [P], borrowed until the next call. And another one [P] to go on from, as one that was trained elsewhere:
- * finite values, with which the optimiser starts again; x̂ stays what peers hold of us, or is the same where none of them
+/* The model as it is: [P], borrowed until the next call. And another one [P] to go on from, as one that was trained elsewhere, or
+ * the same itself: finite values, with which the optimiser starts again; x̂ stays what peers hold of us, or is the same where none of them
  * holds anything (is_first). ERR_NON_FINITE, with nothing changed. */
 const float *learner_values(const struct learner *l);
 MUST_USE enum err learner_go_on_from(struct learner *l, const float *values, bool is_first);

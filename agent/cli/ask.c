@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
@@ -137,6 +138,33 @@ enum err agent_ask(struct call *call, const char *state_dir, json_t *request, js
   json_decref(request);
   free(text);
   free(line);
+  return e;
+}
+
+enum err agent_wait_between_rounds(struct call *call, const char *state_dir, const char *ask, double timeout_s,
+                                   json_t *state, json_t **out_state, char why[MAX_CONFIG_WHY_BYTES]) {
+  static const struct timespec pause = {.tv_nsec = 50000000};
+  double end = clock_s() + timeout_s;
+  enum err e = ERR_OK;
+  while (e == ERR_OK && json_is_true(json_object_get(state, "pending"))) {
+    json_decref(state);
+    state = NULL;
+    nanosleep(&pause, NULL);
+    if (clock_s() > end) {
+      snprintf(why, MAX_CONFIG_WHY_BYTES, "the agent has not come to the end of its round; it will do it then");
+      return ERR_TIMED_OUT;
+    }
+    e = agent_ask(call, state_dir, call_request(call, json_pack("{s:s}", "ask", ask)), &state, why);
+  }
+  const char *error = json_string_value(json_object_get(state, "error"));
+  if (e == ERR_OK && error) {
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "the agent did not take it: %s", error);
+    e = ERR_STOPPED;
+  }
+  if (e == ERR_OK)
+    *out_state = state;
+  else
+    json_decref(state);
   return e;
 }
 

@@ -15,6 +15,11 @@ enum { CONTROL_TIMEOUT_MS = 2000, CONTROL_SLOW_TIMEOUT_MS = 10000 };
 MUST_USE enum err agent_ask(struct call *call, const char *state_dir, json_t *request, json_t **out_data,
                             char why[MAX_CONFIG_WHY_BYTES]);
 
+/* Asks `ask` again until what it began, whose state (moved) was answered, has been done between two rounds: {"pending", "error",
+ * "label"}, the last state. ERR_TIMED_OUT: not within timeout_s; ERR_STOPPED: it was refused, why says so. */
+MUST_USE enum err agent_wait_between_rounds(struct call *call, const char *state_dir, const char *ask, double timeout_s,
+                                            json_t *state, json_t **out_state, char why[MAX_CONFIG_WHY_BYTES]);
+
 /* The exit code for an error of agent_ask. */
 int ask_exit_code(enum err e);
 

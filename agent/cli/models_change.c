@@ -131,26 +131,10 @@ static enum err write_roll_back(struct change *c, struct store *s, bool *out_cha
 
 /* The agent does it between two rounds. */
 static enum err wait_roll_back(struct change *c, json_t *state) {
-  static const struct timespec pause = {.tv_nsec = 50000000};
-  double end = clock_s() + c->timeout_s;
-  enum err e = ERR_OK;
-  while (e == ERR_OK && json_is_true(json_object_get(state, "pending"))) {
-    json_decref(state);
-    state = NULL;
-    nanosleep(&pause, NULL);
-    if (clock_s() > end) {
-      snprintf(c->why, sizeof c->why, "the agent has not come to the end of its round; it goes back when it does");
-      return ERR_TIMED_OUT;
-    }
-    e = agent_ask(c->call, c->config->state_dir, call_request(c->call, json_pack("{s:s}", "ask", c->kind->ask)), &state,
-                  c->why);
-  }
-  const char *error = json_string_value(json_object_get(state, "error"));
-  if (e == ERR_OK && error) {
-    snprintf(c->why, sizeof c->why, "the agent did not go back: %s", error);
-    e = ERR_STOPPED;
-  }
-  json_decref(state);
+  json_t *done = NULL;
+  enum err e =
+      agent_wait_between_rounds(c->call, c->config->state_dir, c->kind->ask, c->timeout_s, state, &done, c->why);
+  json_decref(done);
   return e;
 }
 

@@ -1,12 +1,17 @@
 /* starling models import: a model that was trained elsewhere becomes the one to go on from. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/cli/answer.h"
+#include "agent/cli/ask.h"
 #include "agent/cli/history.h"
+#include "agent/cli/models.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/file.h"
@@ -16,10 +21,11 @@
 #include "agent/run/snapshot.h"
 #include "agent/scalar.h"
 #include "agent/site_job.h"
+#include "base/fd.h"
 #include "crypto/digest.h"
 #include "models/exchange/foreign.h"
 
-enum { FLAG_LAYOUT, FLAG_MAP, FLAG_PARTIAL };
+enum { FLAG_LAYOUT, FLAG_MAP, FLAG_PARTIAL, FLAG_TIMEOUT };
 
 struct import {
   struct call *call;
@@ -39,6 +45,7 @@ struct import {
 
   struct round_label label; /* under which it is committed */
   bool changes;
+  double timeout_s;               /* for a running agent to come to the end of its round */
   char why[MAX_CONFIG_WHY_BYTES]; /* after an error */
 };
 
@@ -277,6 +284,45 @@ static enum err commit(struct import *i, struct store *s) {
   return because(i, e, i->config->state_dir);
 }
 
+/* ---- the agent ---------------------------------------------------------------------------------------------------- */
+
+/* What the agent is to take, in a file of its state directory. */
+static enum err write_for_agent(struct import *i, char path[MAX_PATH_BYTES]) {
+  struct buffer model = {0};
+  enum err e = path_join(i->config->state_dir, IMPORT_FILE "XXXXXX", path);
+  int fd = e == ERR_OK ? mkostemp(path, O_CLOEXEC) : -1;
+  if (e == ERR_OK && fd < 0)
+    e = err_from_errno(errno);
+  if (e == ERR_OK)
+    e = snapshot(i, learner_model_bytes(i->learner), learner_model_write, &model);
+  if (e == ERR_OK)
+    e = fd_write_all(fd, model.bytes, model.n_bytes);
+  if (fd >= 0)
+    close(fd);
+  free(model.bytes);
+  return because(i, e, i->config->state_dir);
+}
+
+/* It commits the model between two of its rounds, and says as which. */
+static enum err ask_agent(struct import *i) {
+  const char *state_dir = i->config->state_dir, *label;
+  char path[MAX_PATH_BYTES] = "", reason[MAX_REASON_BYTES];
+  json_t *begun = NULL, *done = NULL;
+  enum err e = write_for_agent(i, path);
+  if (e == ERR_OK)
+    e = agent_ask(i->call, state_dir,
+                  call_request(i->call, json_pack("{s:s, s:s}", "ask", "import", "file", strrchr(path, '/') + 1)),
+                  &begun, i->why);
+  if (e == ERR_OK)
+    e = agent_wait_between_rounds(i->call, state_dir, "import", i->timeout_s, begun, &done, i->why);
+  if (e == ERR_OK && (label = json_string_value(json_object_get(done, "label"))) != NULL)
+    e = because(i, model_label_read(label, &i->label, reason), "the answer");
+  json_decref(done);
+  if (path[0] != '\0' && e != ERR_TIMED_OUT)
+    unlink(path); /* where the agent has not */
+  return e;
+}
+
 /* Nobody has run here yet: the database will be this site's key's. */
 static enum err own_key(struct import *i, uint8_t out_identity[32]) {
   struct identity *identity = NULL;
@@ -295,9 +341,7 @@ static enum err open_store(struct import *i, struct store **out_store) {
     e = own_key(i, identity);
   if (e == ERR_OK)
     e = history_open_to_change(i->config, identity, out_store, reason);
-  if (e == ERR_LOCKED)
-    snprintf(i->why, sizeof i->why, "the agent is running; stop it, import the model, and start it again");
-  else if (e != ERR_OK && i->why[0] == '\0')
+  if (e != ERR_OK && e != ERR_LOCKED && i->why[0] == '\0')
     snprintf(i->why, sizeof i->why, "%s", reason);
   return e;
 }
@@ -311,9 +355,13 @@ static enum err open_to_look(struct import *i, struct store **out_store) {
   return e == ERR_NOT_CONNECTED ? ERR_OK : e;
 }
 
+/* The store is this verb's to change, or a running agent's. */
 static enum err go_on(struct import *i) {
   struct store *s = NULL;
   enum err e = i->call->checks ? open_to_look(i, &s) : open_store(i, &s);
+  bool is_running = e == ERR_LOCKED;
+  if (is_running)
+    e = open_to_look(i, &s);
   if (e == ERR_OK && s != NULL)
     e = read_past(i, s);
   if (e == ERR_OK)
@@ -321,7 +369,7 @@ static enum err go_on(struct import *i) {
   if (e == ERR_OK)
     e = read_file(i);
   if (e == ERR_OK && i->changes && !i->call->checks)
-    e = commit(i, s);
+    e = is_running ? ask_agent(i) : commit(i, s);
   store_close(s);
   return e;
 }
@@ -399,7 +447,8 @@ static int answer_import(struct import *i, const char *path, enum err e) {
   if (e == ERR_SCHEMA)
     return answer_error(i->call, EXIT_USAGE, err_name(e), "try --layout, give a --map, or take what fits by --partial",
                         "%s", i->why);
-  return answer_error(i->call, exit_code_of(e), err_name(e), e == ERR_UNSUPPORTED ? recipe : NULL, "%s", i->why);
+  return answer_error(i->call, e == ERR_STOPPED ? EXIT_FAILED : exit_code_of(e), err_name(e),
+                      e == ERR_UNSUPPORTED ? recipe : NULL, "%s", i->why);
 }
 
 int verb_models_import(struct call *call) {
@@ -410,6 +459,9 @@ int verb_models_import(struct call *call) {
   size_t layout = LAYOUT_TORCH;
   if (call->flags[FLAG_LAYOUT] && scalar_word(call->flags[FLAG_LAYOUT], layout_names, &layout, why))
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--layout: %s", why);
+  i.timeout_s = 600;
+  if (call->flags[FLAG_TIMEOUT] && scalar_number(call->flags[FLAG_TIMEOUT], 0, 1e9, &i.timeout_s, why))
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "--timeout: %s", why);
   if (!call_load_job(call, &c, &i.site_job))
     return EXIT_USAGE;
   i.config = c;

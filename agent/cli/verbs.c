@@ -218,6 +218,7 @@ const struct verb verbs[] = {
        false},
       {"--map", NULL, "MAP", "which tensor is which: lines `dense1.weight features.0.weight`", false},
       {"--partial", NULL, NULL, "take what fits, and leave the other tensors as they are", false},
+      {"--timeout", NULL, "SECONDS", "wait so long for the end of a running agent's round (default: 600)", false},
       JOB_FLAG},
      "go on from a model that was trained elsewhere; .safetensors or .npz",
      verb_models_import,

@@ -206,6 +206,8 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
   leave_halt(m);
   if (r->kind == SCRIBE_PUBLISH)
     machine_on_published(m, now_ms);
+  else if (r->kind == SCRIBE_COMMIT && machine_is_importing(m))
+    machine_on_imported(m);
   else if (r->kind == SCRIBE_COMMIT)
     machine_on_committed(m);
   else if (r->kind == SCRIBE_ROLL_BACK)

@@ -113,6 +113,12 @@ void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch);
 MUST_USE enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note,
                                      int64_t at_unix_s);
 
+/* To go on, at the same time as for a roll-back, from a model that was trained elsewhere: the bytes of a snapshot in a file, which
+ * the scribe reads. It is committed as the next sub-round, adopted; what peers hold of us stays, so that the next payload is the
+ * way there. ERR_BUSY while another one or a roll-back waits; ERR_LIMIT: the path is too long. */
+MUST_USE enum err round_on_import(struct round_machine *m, const char *path);
+
+/* Of the last roll-back or import. */
 struct round_roll_back_view {
   bool is_pending;
   enum err error; /* why the last one was refused; ERR_OK: it is done, or there was none */

@@ -6,15 +6,35 @@
 
 enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
   if (m->back.stage != BACK_NONE)
-    return round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
+    return m->back.path[0] == '\0' && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= sizeof m->back.note)
     return ERR_LIMIT;
   m->back.stage = BACK_WAITS;
   m->back.error = ERR_OK;
   m->back.to = to;
   m->back.at_unix_s = at_unix_s;
+  m->back.path[0] = '\0';
   snprintf(m->back.note, sizeof m->back.note, "%s", note);
   return ERR_OK;
+}
+
+enum err round_on_import(struct round_machine *m, const char *path) {
+  if (m->back.stage != BACK_NONE)
+    return ERR_BUSY;
+  if (strlen(path) >= sizeof m->back.path || path[0] == '\0')
+    return ERR_LIMIT;
+  m->back.stage = BACK_WAITS;
+  m->back.error = ERR_OK;
+  snprintf(m->back.path, sizeof m->back.path, "%s", path);
+  return ERR_OK;
+}
+
+static bool is_import(const struct round_machine *m) {
+  return m->back.path[0] != '\0';
+}
+
+bool machine_is_importing(const struct round_machine *m) {
+  return m->back.stage == BACK_WORKS && is_import(m);
 }
 
 /* Between rounds: nothing is said that is not committed, and no commit is under way. A training that has just ended is
@@ -45,6 +65,8 @@ void machine_go_back(struct round_machine *m) {
   struct scribe_job *job = machine_scribe_job(SCRIBE_LOAD_MODEL);
   job->of_job = m->config.identity.job;
   job->label = m->back.to;
+  job->path = is_import(m) ? strdup(m->back.path) : NULL;
+  MUST(!is_import(m) || job->path != NULL);
   job->max_bytes = m->config.snapshot_max_bytes;
   machine_enter(m, PHASE_COMMITTING);
   machine_put_write(m, job);
@@ -54,11 +76,12 @@ void machine_go_back(struct round_machine *m) {
 static void give_up(struct round_machine *m, enum err reason) {
   char text[MAX_REASON_BYTES], to[ROUND_LABEL_BYTES];
   round_label_write(m->back.to, to);
-  snprintf(text, sizeof text, "the model of round %s was not taken: %s", to, err_sentence(reason));
+  snprintf(text, sizeof text, "the model %s%s was not taken: %s", is_import(m) ? "from elsewhere" : "of round ",
+           is_import(m) ? "" : to, err_sentence(reason));
   m->back.stage = BACK_NONE;
   m->back.error = reason;
   m->in_work = m->reached;
-  machine_note(m, "roll-back-refused", SIZE_MAX, text);
+  machine_note(m, is_import(m) ? "import-refused" : "roll-back-refused", SIZE_MAX, text);
   bool is_at_rest = m->back.from == PHASE_PAUSED || m->back.from == PHASE_FINISHED;
   machine_enter(m, is_at_rest ? m->back.from : PHASE_IDLE);
 }
@@ -67,18 +90,63 @@ static void give_up(struct round_machine *m, enum err reason) {
 void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r) {
   struct trainer_job *job = machine_trainer_job(m, JOB_RESTORE);
   m->back.error = r->error;
+  job->is_import = is_import(m);
   job->half = r->half;
   job->model = r->model;
   r->half = r->model = (struct buffer){0}; /* now the job's */
   machine_put_train(m, job);
 }
 
-void machine_on_restored(struct round_machine *m, const struct trainer_result *r) {
+/* Nobody else has a part in it. */
+static void commit_import(struct round_machine *m, struct trainer_result *r) {
+  struct scribe_job *job = machine_scribe_job(SCRIBE_COMMIT);
+  job->model = r->model;
+  job->half = r->half;
+  job->shadow = r->shadow;
+  r->model = r->half = r->shadow = (struct buffer){0}; /* now the job's */
+  m->reached = m->in_work = (struct round_label){m->committed.round, m->committed.sub + 1};
+  job->commitment = (struct store_commitment){
+      .job = m->config.identity.job,
+      .label = m->reached,
+      .outcome = ROUND_ADOPTED,
+      .model = job->model.bytes,
+      .n_model = job->model.n_bytes,
+      .own_half = job->half.bytes,
+      .n_own_half = job->half.n_bytes,
+      .shadow = job->shadow.bytes,
+      .n_shadow = job->shadow.n_bytes,
+      .shadow_headline = r->shadow_figures.headline,
+      .shadow_seconds = r->shadow_figures.seconds,
+      .metrics = r->metrics,
+      .seconds = __builtin_nan(""),
+  };
+  m->commit_pending = true;
+  machine_put_write(m, job);
+}
+
+void machine_on_imported(struct round_machine *m) {
+  char text[MAX_REASON_BYTES], label[ROUND_LABEL_BYTES];
+  m->back.stage = BACK_NONE;
+  m->back.label = m->committed = m->reached;
+  m->commit_pending = false;
+  m->train_failures = 0;
+  m->has_loss = m->shown.has_loss = false;
+  round_label_write(m->committed, label);
+  snprintf(text, sizeof text, "a model from elsewhere goes on as round %s", label);
+  machine_note(m, "model-imported", SIZE_MAX, text);
+  machine_enter(m, PHASE_IDLE);
+}
+
+void machine_on_restored(struct round_machine *m, struct trainer_result *r) {
   if (m->back.error != ERR_OK || r->error != ERR_OK) {
     give_up(m, m->back.error != ERR_OK ? m->back.error : r->error);
     return;
   }
   m->shown.metrics = r->metrics;
+  if (is_import(m)) {
+    commit_import(m, r);
+    return;
+  }
   struct scribe_job *job = machine_scribe_job(SCRIBE_ROLL_BACK);
   job->of_job = m->config.identity.job;
   job->label = m->back.to;

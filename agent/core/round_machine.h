@@ -74,6 +74,7 @@ struct round_machine {
     struct round_label to, label;
     char note[STORE_NOTE_BYTES];
     int64_t at_unix_s;
+    char path[MAX_PATH_BYTES]; /* of a model from elsewhere that is taken instead; "": none */
   } back;
   struct wire_notice notice; /* what peers are told … */
   uint64_t notice_round;     /* … until NOTICE_ROUNDS more than this one are committed */
@@ -134,8 +135,10 @@ void machine_on_committed(struct round_machine *m);
 /* A roll-back waits and nothing stands in its way. */
 bool machine_may_go_back(const struct round_machine *m);
 void machine_go_back(struct round_machine *m);
+bool machine_is_importing(const struct round_machine *m);
+void machine_on_imported(struct round_machine *m);
 void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r);
-void machine_on_restored(struct round_machine *m, const struct trainer_result *r);
+void machine_on_restored(struct round_machine *m, struct trainer_result *r);
 /* It was let go of or damaged since it was loaded: the trainer takes back what was committed. */
 void machine_on_roll_back_refused(struct round_machine *m, const struct scribe_result *r);
 void machine_on_undone(struct round_machine *m, const struct trainer_result *r);

@@ -44,6 +44,7 @@ void scribe_job_free(struct scribe_job *job) {
   free(job->model.bytes);
   free(job->shadow.bytes);
   free(job->contributions);
+  free(job->path);
   if (job->call != NULL)
     job->call->drop(job->call);
   free(job);

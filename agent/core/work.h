@@ -77,6 +77,7 @@ struct trainer_job {
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
   bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
+  bool is_import;            /* JOB_RESTORE: the model alone, from elsewhere; answered with model and half */
   bool is_withheld;          /* JOB_MERGE: what was encoded before was not published */
   struct merge_peer *peers;  /* JOB_MERGE, JOB_ADOPT */
   size_t n_peers;
@@ -130,12 +131,12 @@ enum scribe_job_kind {
   SCRIBE_COMMIT,
   SCRIBE_EVENT,
   SCRIBE_RAISE_EPOCH,
-  SCRIBE_LOAD_MODEL, /* a kept snapshot's bytes: answered with half and model */
-  SCRIBE_ROLL_BACK,  /* commits it as what to go on from */
-  SCRIBE_QUERY,      /* rounds for a CLI client */
-  SCRIBE_EVENTS,     /* events for one */
-  SCRIBE_CHANGE,     /* a pin or the serving pointer for one */
-  SCRIBE_MEASURE,    /* room is measured, as after every publication and commit */
+  SCRIBE_LOAD_MODEL, /* a kept snapshot's bytes: answered with half and model, or with the model of a file, which is removed */
+  SCRIBE_ROLL_BACK, /* commits it as what to go on from */
+  SCRIBE_QUERY,     /* rounds for a CLI client */
+  SCRIBE_EVENTS,    /* events for one */
+  SCRIBE_CHANGE,    /* a pin or the serving pointer for one */
+  SCRIBE_MEASURE,   /* room is measured, as after every publication and commit */
   SCRIBE_CALL,
   N_SCRIBE_JOB_KINDS
 };
@@ -175,6 +176,7 @@ struct scribe_job {
 
   /* SCRIBE_LOAD_MODEL (max_bytes of each file), SCRIBE_ROLL_BACK (note, at_unix_s): of_job and label are those below */
   size_t max_bytes;
+  char *path; /* SCRIBE_LOAD_MODEL: owned; NULL: of the model with that label */
   char note[STORE_NOTE_BYTES];
 
   /* SCRIBE_CHANGE: of the model `label` of the job of_job, for `client`, all below; with note and at_unix_s */

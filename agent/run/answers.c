@@ -188,6 +188,7 @@ static const struct {
     {"unpin", agent_answer_unpin, true},
     {"serve", agent_answer_serve, true},
     {"roll-back", agent_answer_roll_back, true},
+    {"import", agent_answer_import, true},
     {"jobs", answer_jobs, true},
     {"job-propose", answer_job_propose, true},
     {"job-accept", answer_job_accept, true},

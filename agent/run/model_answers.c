@@ -3,8 +3,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/file.h"
 #include "agent/round_json.h"
 #include "agent/run/parts.h"
+#include "agent/run/snapshot.h"
 #include "agent/text.h"
 
 /* The note of a request: bounded, and no control characters. False after answering. */
@@ -98,7 +100,27 @@ void agent_answer_roll_back(struct agent *a, uint64_t client, const json_t *requ
     return;
   enum err e = begins ? round_on_roll_back(j->round, to, note, time(NULL)) : ERR_OK;
   if (e != ERR_OK)
-    control_fail(a->control, client, e, "another roll-back is under way", "wait until it is done");
+    control_fail(a->control, client, e, "another roll-back or import is under way", "wait until it is done");
+  else
+    control_answer(a->control, client, roll_back_state(j));
+}
+
+/* The same with a file, that a verb has put into the state directory under a name that only imports have. */
+void agent_answer_import(struct agent *a, uint64_t client, const json_t *request) {
+  const char *file = json_string_value(json_object_get(request, "file"));
+  char path[MAX_PATH_BYTES];
+  struct agent_job *j = agent_asked_job(a, client, request);
+  if (!j)
+    return;
+  if (file && (strncmp(file, IMPORT_FILE, strlen(IMPORT_FILE)) != 0 || strchr(file, '/') != NULL)) {
+    control_fail(a->control, client, ERR_RANGE, "no file of an import", "use `starling models import`");
+    return;
+  }
+  enum err e = file ? path_join(a->config->state_dir, file, path) : ERR_OK;
+  if (e == ERR_OK && file)
+    e = round_on_import(j->round, path);
+  if (e != ERR_OK)
+    control_fail(a->control, client, e, "another roll-back or import is under way", "wait until it is done");
   else
     control_answer(a->control, client, roll_back_state(j));
 }

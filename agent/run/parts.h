@@ -273,6 +273,7 @@ void agent_answer_pin(struct agent *a, uint64_t client, const json_t *request);
 void agent_answer_unpin(struct agent *a, uint64_t client, const json_t *request);
 void agent_answer_serve(struct agent *a, uint64_t client, const json_t *request);
 void agent_answer_roll_back(struct agent *a, uint64_t client, const json_t *request);
+void agent_answer_import(struct agent *a, uint64_t client, const json_t *request);
 void agent_answer_change(struct agent *a, const struct scribe_result *result);
 
 #endif

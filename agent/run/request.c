@@ -18,6 +18,7 @@ static const struct member {
     {"text", MEMBER_TEXT, 0},
     {"note", MEMBER_TEXT, 0},
     {"mode", MEMBER_TEXT, 0},
+    {"file", MEMBER_TEXT, 0},
     {"check", MEMBER_FLAG, 0},
     {"wait", MEMBER_FLAG, 0},
     {"round", MEMBER_NUMBER, INT64_MAX},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/file.h"
 #include "agent/run/mailbox.h"
 #include "base/must.h"
 
@@ -100,8 +101,20 @@ static enum err load_file(struct scribe *s, const struct digest *name, size_t ma
   return store_file_load(s->store, name, max_bytes, &out->bytes, &out->n_bytes);
 }
 
+/* Whoever wrote the file for us has no more use for it. */
+static enum err take_file(const struct scribe_job *job, struct buffer *out) {
+  char *bytes = NULL;
+  enum err e = file_read(job->path, job->max_bytes, &bytes, &out->n_bytes);
+  if (e == ERR_OK)
+    out->bytes = (uint8_t *)bytes; /* now the caller's */
+  unlink(job->path);
+  return e;
+}
+
 static enum err load_model(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   struct digest model, half;
+  if (job->path != NULL)
+    return take_file(job, &result->model);
   enum err e = store_model_files(s->store, &job->of_job, job->label, &model, &half);
   if (e == ERR_OK)
     e = load_file(s, &model, job->max_bytes, &result->model);

@@ -11,6 +11,9 @@
 #include "models/contract.h"
 #include "models/data/scale.h"
 
+/* Files of the state directory that begin so hold a model from elsewhere, as it would be committed, for the agent to take. */
+#define IMPORT_FILE ".import-"
+
 /* The most bytes of a snapshot whose learner's part has n_learner. */
 size_t snapshot_bound(const struct contract *contract, size_t n_learner);
 

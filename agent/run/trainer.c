@@ -641,6 +641,16 @@ static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
   return learner_model_read(t->learner, model.bytes, model.n_bytes);
 }
 
+/* What the optimiser knew is forgotten, what peers hold of us is not. */
+static enum err read_import(struct trainer *t, const struct trainer_job *job) {
+  struct buffer model;
+  enum err e;
+  if ((e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
+      (e = learner_model_read(t->learner, model.bytes, model.n_bytes)) != ERR_OK)
+    return e;
+  return learner_go_on_from(t->learner, learner_values(t->learner), false);
+}
+
 /* What was trained and not published is forgotten first, so that a failure leaves what was committed. */
 static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
@@ -649,9 +659,9 @@ static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct 
   else
     learner_half_write(t->learner, t->committed.bytes);
   t->has_unpublished = false;
-  enum err e = read_kept(t, job);
+  enum err e = job->is_import ? read_import(t, job) : read_kept(t, job);
   if (e == ERR_OK)
-    e = evaluate_all(t, result);
+    e = job->is_import ? answer_model(t, true, result) : evaluate_all(t, result);
   if (e != ERR_OK)
     MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
   return e;

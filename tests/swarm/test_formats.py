@@ -227,7 +227,7 @@ class Models(Folder):
         self.assertEqual(self.run_here("models", "import", "../odd.safetensors", "--map", "../map").data["matched"], 4)
 
     def test_an_agent_goes_on_from_it(self):
-        """The first round trains from the import; a running agent refuses another."""
+        """The first round trains from the import; a running agent takes another between two rounds."""
         self.run_here("models", "import", "../torch.safetensors").data
         before = self.run_here("eval").data
         self.assertEqual(before["label"], "0+1")
@@ -235,14 +235,22 @@ class Models(Folder):
         self.assertAlmostEqual(before["accuracy"], np.mean(scores.argmax(1) == self.y), delta=0.15)
         text = (self.here / "job.yaml").read_text().replace("count: 2\n", "")
         (self.here / "job.yaml").write_text(text)
-        (self.here / "site.yaml").write_text((self.here / "site.yaml").read_text() + "    round: { every_s: 0.2 }\n")
+        (self.here / "site.yaml").write_text((self.here / "site.yaml").read_text() + "    round: { every_s: 0.2 }\nstore: { keep_last: 50 }\n")
         agent = subprocess.Popen([agents.options.starling, "run"], cwd=self.here, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self.assertEqual(self.run_here("rounds", "wait", "2", "--timeout", "20").code, 0)
-            running = self.run_here("models", "import", "../torch.safetensors")
-            self.assertEqual((running.code, running.json["error"]["code"]), (2, "locked"))
-            self.assertIn("the agent is running; stop it", running.json["error"]["message"])
+            would = self.run_here("models", "import", "../torch.safetensors", "--check").data
+            self.assertTrue(would["changed"])
+            taken = self.run_here("models", "import", "../torch.safetensors").data
+            number, sub = taken["label"].split("+")
+            self.assertTrue(taken["changed"] and int(number) >= 2 and sub == "1", taken)
+            self.run_here("export", "--model", taken["label"], "--out", "taken.npz").data
+            self.assertTrue(np.array_equal(np.load(self.here / "taken.npz")["dense2.weight"], self.weights["features.2.weight"]))
+            self.assertEqual([name for name in os.listdir(self.here / "state") if "import" in name], [])
+            self.assertEqual(self.run_here("rounds", "wait", str(int(number) + 2), "--timeout", "20").code, 0)
+            row = self.run_here("rounds", "show", taken["label"]).data
+            self.assertEqual(row["outcome"], "adopted")
         finally:
             agent.terminate()
             agent.wait(10)

@@ -127,6 +127,8 @@ struct swarm_agent {
   uint32_t corrupt;         /* so many of its next payloads are served broken */
   enum err disk;            /* what every write answers */
   enum err back_refused;    /* what every roll-back answers */
+  enum err import_refused;  /* what reading a model from elsewhere answers, … */
+  double imported;          /* … which is this */
   bool merge_is_not_finite; /* the next one */
   bool equivocates;         /* its next publication is told with another root to every second peer */
 
@@ -503,10 +505,17 @@ static inline void trainer_restore(struct swarm_agent *a, const struct trainer_j
     a->x = a->committed_x;
   a->committed_x = a->x;
   a->has_pending = false;
-  if (job->half.n_bytes != sizeof(struct half))
+  size_t n_half = job->is_import ? 0 : sizeof(struct half);
+  if (job->half.n_bytes != n_half || job->model.n_bytes != sizeof a->x) {
     r->error = ERR_TRUNCATED;
-  else
-    memcpy(&a->x, job->model.bytes, sizeof a->x);
+    return;
+  }
+  memcpy(&a->x, job->model.bytes, sizeof a->x);
+  struct half half = {a->x, a->copy};
+  if (job->is_import) {
+    r->model = double_buffer(&a->x, 1);
+    r->half = double_buffer((double *)&half, 2);
+  }
 }
 
 static inline void swarm_trained(struct swarm_agent *a, struct trainer_job *job) {
@@ -574,11 +583,12 @@ static inline void store_committed(struct swarm_agent *a, const struct scribe_jo
   memcpy(&d->model, c->model, sizeof d->model);
   if (is_whole)
     memcpy(&d->half, c->own_half, sizeof d->half);
-  HOLDS(c->n_contributions == a->n_peers);
+  bool is_import = c->outcome == ROUND_ADOPTED && c->n_contributions == 0;
+  HOLDS(is_import || c->n_contributions == a->n_peers);
   MUST(a->n_story < STORY_MAX);
   struct told *t = &a->story[a->n_story++];
   *t = (struct told){.label = c->label, .outcome = c->outcome, .model = d->model, .at_ms = a->swarm->now_ms};
-  for (size_t i = 0; i < a->n_peers; i++) {
+  for (size_t i = 0; i < c->n_contributions; i++) {
     const struct store_contribution *row = &c->contributions[i];
     t->n_merged += row->reason == ERR_OK;
     t->reasons[a->peers[i]] = row->reason;
@@ -601,8 +611,12 @@ static inline const struct told *store_kept(const struct swarm_agent *a, struct 
   return NULL;
 }
 
-static inline void store_load_model(const struct swarm_agent *a, const struct scribe_job *job,
-                                    struct scribe_result *r) {
+static inline void store_load_model(struct swarm_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  if (job->path) {
+    r->error = a->import_refused;
+    r->model = a->import_refused ? (struct buffer){0} : double_buffer(&a->imported, 1);
+    return;
+  }
   const struct told *t = store_kept(a, job->label);
   r->error = t ? ERR_OK : ERR_NOT_FOUND;
   if (!t)

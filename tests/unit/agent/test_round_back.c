@@ -237,10 +237,73 @@ START_TEST(a_full_disk_halts_it) {
 }
 END_TEST
 
+/* A model from elsewhere: committed between rounds as adopted; what peers hold of us stays, so no chain starts. */
+START_TEST(a_model_from_elsewhere_goes_on_in_every_phase) {
+  static const enum phase phases[] = {PHASE_TRAINING, PHASE_PUBLISHING, PHASE_GATHERING, PHASE_MERGING, PHASE_IDLE};
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+    struct swarm *s = running(3, 0, 10);
+    struct round_machine *m = s->agents[0].machine;
+    s->agents[0].imported = 1234;
+    s->agents[1].training_ms = 1500;
+    if (phases[i] != PHASE_IDLE)
+      ck_assert(swarm_until_phase(s, 0, phases[i], 20000));
+    size_t n_chains = s->agents[0].n_chains;
+    uint64_t round = swarm_round(s, 0);
+    ck_assert_int_eq(round_on_import(m, "/state/.import-1"), ERR_OK);
+    ck_assert_int_eq(round_on_import(m, "/state/.import-2"), ERR_BUSY);
+    ck_assert_int_eq(round_on_roll_back(m, (struct round_label){0, 0}, "", 7), ERR_BUSY);
+    for (uint64_t t = 0; t < 20000 && view_of(s, 0).is_pending; t++)
+      swarm_run(s, 1);
+    const struct round_roll_back_view v = view_of(s, 0);
+    ck_assert(!v.is_pending && v.error == ERR_OK);
+    const struct told *t = swarm_told(s, 0, 0);
+    bool was_open = phases[i] != PHASE_TRAINING && phases[i] != PHASE_IDLE;
+    ck_assert(round_label_equal(v.label, t->label) && t->label.round == round + was_open && t->label.sub == 1);
+    ck_assert(t->outcome == ROUND_ADOPTED && t->model == 1234 && s->agents[0].x == 1234);
+    ck_assert_uint_eq(swarm_noted(s, 0, "model-imported"), 1);
+    if (i == 0) /* and it is what a restart begins with */
+      swarm_kill(s, 0);
+    if (i == 0)
+      swarm_start(s, 0);
+    ck_assert(swarm_until_round(s, 0, round + was_open + 3, 100000));
+    ck_assert_uint_eq(s->agents[0].n_chains, n_chains);
+    ck_assert_uint_eq(swarm_told(s, 1, 0)->n_merged, 2);
+    swarm_free(s);
+  }
+}
+END_TEST
+
+START_TEST(a_model_from_elsewhere_that_cannot_be_read_changes_nothing) {
+  struct swarm *s = running(2, 0, 5);
+  s->agents[0].import_refused = ERR_NOT_FOUND;
+  ck_assert_int_eq(round_on_import(s->agents[0].machine, ""), ERR_LIMIT);
+  ck_assert_int_eq(round_on_import(s->agents[0].machine, "/state/.import-1"), ERR_OK);
+  for (uint64_t t = 0; t < 20000 && view_of(s, 0).is_pending; t++)
+    swarm_run(s, 1);
+  ck_assert_int_eq(view_of(s, 0).error, ERR_NOT_FOUND);
+  ck_assert_uint_eq(swarm_noted(s, 0, "import-refused"), 1);
+  ck_assert_int_ne(swarm_told(s, 0, 0)->outcome, ROUND_ADOPTED);
+  ck_assert(swarm_until_round(s, 0, 8, 60000));
+  s->agents[0].import_refused = ERR_OK; /* a full disk halts it, and it is done when there is room again */
+  s->agents[0].imported = 9;
+  ck_assert_int_eq(round_on_import(s->agents[0].machine, "/state/.import-1"), ERR_OK);
+  for (uint64_t t = 0; t < 20000 && !s->agents[0].machine->commit_pending; t++)
+    swarm_run(s, 1);
+  s->agents[0].disk = ERR_NO_SPACE;
+  swarm_run(s, 5000);
+  s->agents[0].disk = ERR_OK;
+  ck_assert(swarm_until_round(s, 0, swarm_round(s, 0) + 2, 60000));
+  ck_assert_int_eq(view_of(s, 0).error, ERR_OK);
+  swarm_free(s);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("agent/round_back", it_happens_between_rounds_in_every_phase,
                    peers_are_told_until_eight_more_rounds_are_committed, a_kill_right_after_it_keeps_it,
                    a_model_that_is_not_kept_changes_nothing, a_refused_one_leaves_a_job_at_rest,
                    a_model_that_is_let_go_of_meanwhile_changes_nothing, a_roll_back_does_not_count_as_a_round_alone,
-                   one_at_a_time, a_finished_or_paused_job_goes_back_too, a_full_disk_halts_it);
+                   one_at_a_time, a_finished_or_paused_job_goes_back_too, a_full_disk_halts_it,
+                   a_model_from_elsewhere_goes_on_in_every_phase,
+                   a_model_from_elsewhere_that_cannot_be_read_changes_nothing);
 }

@@ -381,6 +381,20 @@ START_TEST(models_are_loaded_changed_and_gone_back_to) {
   r = run(&d, about(SCRIBE_LOAD_MODEL, 1)); /* no longer kept */
   ck_assert_int_eq(r->error, ERR_NOT_FOUND);
   scribe_result_free(r);
+  char elsewhere[] = "/tmp/test_scribe_XXXXXX"; /* a file is read once, up to its bound, and gone */
+  for (size_t bound = 3; bound <= 4; bound++) {
+    int fd = mkstemp(elsewhere);
+    ck_assert(fd >= 0 && write(fd, "x\0yz", 4) == 4 && close(fd) == 0);
+    struct scribe_job *load = about(SCRIBE_LOAD_MODEL, 0);
+    load->path = strdup(elsewhere);
+    load->max_bytes = bound;
+    r = run(&d, load);
+    ck_assert_int_eq(r->error, bound == 4 ? ERR_OK : ERR_LIMIT);
+    ck_assert(bound < 4 || (r->model.n_bytes == 4 && memcmp(r->model.bytes, "x\0yz", 4) == 0));
+    ck_assert_int_ne(access(elsewhere, F_OK), 0);
+    scribe_result_free(r);
+    snprintf(elsewhere, sizeof elsewhere, "/tmp/test_scribe_XXXXXX");
+  }
   struct scribe_job *back = about(SCRIBE_ROLL_BACK, 4);
   snprintf(back->note, sizeof back->note, "bad sensor");
   r = run(&d, back);

@@ -656,6 +656,39 @@ START_TEST(a_kept_model_is_taken_back) {
 }
 END_TEST
 
+static struct trainer_result *import(struct site *s, const struct buffer *model) {
+  struct trainer_job *job = job_new(JOB_RESTORE, 0);
+  job->is_import = true;
+  job->model = buffer_copy(model);
+  return run(s, job);
+}
+
+/* A model from elsewhere is answered whole; x̂ is what was published, and one that does not fit changes nothing. */
+START_TEST(a_model_from_elsewhere_is_taken) {
+  struct site s;
+  site_init(&s, 5);
+  site_start(&s);
+  load(&s);
+  struct trainer_result *half = run(&s, job_new(JOB_TRAIN, 1)), *model = run(&s, job_new(JOB_MERGE, 1));
+  struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *model_two = run(&s, job_new(JOB_MERGE, 2));
+  struct trainer_result *unpublished = run(&s, job_new(JOB_TRAIN, 3));
+  const struct buffer cut = {model->model.bytes, model->model.n_bytes - 1};
+  struct trainer_result *r = import(&s, &cut);
+  ck_assert_int_eq(r->error, ERR_TRUNCATED);
+  trainer_result_free(r);
+  r = import(&s, &model->model);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert(r->metrics.global_loss == model->metrics.global_loss);
+  ck_assert_mem_eq(r->model.bytes, model->model.bytes, model->model.n_bytes);
+  ck_assert_uint_eq(r->half.n_bytes, two->half.n_bytes);
+  ck_assert_mem_eq(r->half.bytes + two->copy_offset, two->half.bytes + two->copy_offset, two->n_copy);
+  struct trainer_result *const all[] = {half, model, two, model_two, unpublished, r};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) // NOLINT(bugprone-sizeof-expression): an array of pointers
+    trainer_result_free(all[i]);
+  site_done(&s);
+}
+END_TEST
+
 /* In work, with some hundred million steps to go. */
 static void begin_long_training(struct site *s) {
   site_init(s, 1);
@@ -767,13 +800,14 @@ START_TEST(the_payload_does_not_wait_for_the_shadow) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN(
-      "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
-      a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half,
-      a_training_takes_the_steps_of_its_job, alone_it_learns, a_failed_training_leaves_the_model_as_committed,
-      a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
-      two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
-      a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
-      stops_within_a_second_of_a_long_training, one_that_is_interrupted_answers_without_being_joined,
-      the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
+  return SUITE_RUN("agent/trainer", loads_data_and_says_what_is_worth_a_warning,
+                   a_failed_load_says_where_and_may_be_repeated, a_snapshot_of_another_model_is_refused,
+                   a_training_is_answered_with_payload_and_half, a_training_takes_the_steps_of_its_job, alone_it_learns,
+                   a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits,
+                   the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
+                   two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
+                   a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit,
+                   a_kept_model_is_taken_back, a_model_from_elsewhere_is_taken,
+                   stops_within_a_second_of_a_long_training, one_that_is_interrupted_answers_without_being_joined,
+                   the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
