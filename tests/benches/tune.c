@@ -1,13 +1,16 @@
 /* What tuning finds, held against everything that there is to find: each cell of a grid is measured in several sweeps; the
  * tuner is told the first of them, and what it chooses is judged by the fastest of the others.
  *
- *   bench_tune grid MODEL BATCH          regrets of the samplers, means over seeds
- *   bench_tune return MODEL BATCH GROUP  regret after 100 % → 40 % → 100 % of this host's processors, with distillation and
- *                                        without; GROUP is a folder of a control group of version 1 whose quota is set,
- *                                        or "-": the quota is emulated, a step takes as long as its processor time needs
- *   bench_tune kernels                   for many shapes, the chosen kernel beside the best and the worst one
+ *   bench_tune grid INPUT MODEL BATCH          regrets of the samplers, means over seeds
+ *   bench_tune return INPUT MODEL BATCH GROUP  regret after 100 % → 40 % → 100 % of this host's processors, with distillation
+ *                                              and without; GROUP is a folder of a control group whose quota is set, or "-":
+ *                                              the quota is emulated, a step takes as long as its processor time needs
+ *   bench_tune kernels                         for many shapes, the chosen kernel beside the best and the worst one
+ *
+ * INPUT is HEIGHTxWIDTHxCHANNELS.
  *
  * One line "name value" a result. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,10 +51,10 @@ static size_t cell_index(const struct plan *p, const struct tuner_cell *c) {
       for (c.variant = 0; c.variant < (p)->operations[c.operation].n_variants; c.variant++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-static struct schema *make_plan(const char *line, uint32_t batch, uint32_t n_threads, struct plan *out_plan) {
+static struct schema *make_plan(const char *input, const char *line, uint32_t batch, uint32_t n_threads,
+                                struct plan *out_plan) {
   struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = 10};
-  c.height = c.width = 28;
-  c.channels = 1;
+  MUST(sscanf(input, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &c.height, &c.width, &c.channels) == 3);
   char why[MAX_REASON_BYTES] = "";
   struct schema *s;
   struct cpu cpu = cpu_detect();
@@ -207,18 +210,38 @@ static void bench_grid(struct grid *g, struct team *team) {
 
 /* ---- return */
 
-static void put(const char *group, const char *file, long value) {
+static void put(const char *group, const char *file, const char *value) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s", group, file);
   FILE *f = fopen(path, "w");
-  if (!f || fprintf(f, "%ld", value) < 0 || fclose(f) != 0) {
+  if (!f || fputs(value, f) < 0 || fclose(f) != 0) {
     perror(path);
     exit(1);
   }
 }
 
+static void put_number(const char *group, const char *file, long value) {
+  char text[32];
+  snprintf(text, sizeof text, "%ld", value);
+  put(group, file, text);
+}
+
+static bool is_v1(const char *group) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", group);
+  return access(path, F_OK) == 0;
+}
+
 static void sweep_quota(struct grid *g, struct team *team, const char *group, double processors) {
-  put(group, "cpu.cfs_quota_us", (long)(processors * PERIOD_US));
+  long quota_us = lround(processors * PERIOD_US);
+  if (is_v1(group)) {
+    put_number(group, "cpu.cfs_period_us", PERIOD_US);
+    put_number(group, "cpu.cfs_quota_us", quota_us);
+  } else {
+    char text[64];
+    snprintf(text, sizeof text, "%ld %d", quota_us, PERIOD_US);
+    put(group, "cpu.max", text);
+  }
   sweep(g, team, mean);
 }
 
@@ -274,11 +297,9 @@ static void bench_return(struct grid *whole, struct team *team, const char *grou
     sweep(whole, team, fastest);
     emulate_quota(whole, &part, part.host.processors);
   } else {
-    put(group, "cpu.cfs_period_us", PERIOD_US);
-    put(group, "cgroup.procs", getpid());
+    put_number(group, "cgroup.procs", getpid());
     sweep_quota(whole, team, group, all);
     sweep_quota(&part, team, group, part.host.processors);
-    put(group, "cpu.cfs_quota_us", -1);
   }
   for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
     kept += return_regret(whole, &part, tuner_defaults().keep, seed, &measured) / N_SEEDS;
@@ -305,7 +326,7 @@ static void bench_kernels(struct grid *g) {
   double worst = 0;
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
-      struct schema *s = make_plan(lines[i], batches[b], 1, &g->plan);
+      struct schema *s = make_plan("28x28x1", lines[i], batches[b], 1, &g->plan);
       g->plan.n_splits = 1;
       sweep(g, NULL, fastest);
       for (size_t o = 0; o < g->plan.n_operations; o++) {
@@ -335,16 +356,16 @@ int main(int argc, char **argv) {
   struct schema *s = NULL;
   struct team *team = team_start(host_threads(&h));
   g.host = (struct tuner_host){host_processors(&h), 0};
-  if (argc >= 4)
-    s = make_plan(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), host_threads(&h), &g.plan);
-  if (argc == 4 && strcmp(argv[1], "grid") == 0)
+  if (argc >= 5)
+    s = make_plan(argv[2], argv[3], (uint32_t)strtoul(argv[4], NULL, 10), host_threads(&h), &g.plan);
+  if (argc == 5 && strcmp(argv[1], "grid") == 0)
     bench_grid(&g, team);
-  else if (argc == 5 && strcmp(argv[1], "return") == 0)
-    bench_return(&g, team, argv[4]);
+  else if (argc == 6 && strcmp(argv[1], "return") == 0)
+    bench_return(&g, team, argv[5]);
   else if (argc == 2 && strcmp(argv[1], "kernels") == 0)
     bench_kernels(&g);
   else
-    fprintf(stderr, "usage: bench_tune grid MODEL BATCH | return MODEL BATCH GROUP | kernels\n");
+    fprintf(stderr, "usage: bench_tune grid INPUT MODEL BATCH | return INPUT MODEL BATCH GROUP | kernels\n");
   team_stop(team);
   schema_free(s);
   return 0;

@@ -9,15 +9,17 @@ ROOT = pathlib.Path("/sys/fs/cgroup")
 
 
 class Group:
-    """Made when it is constructed, removed at the end of `with`; SkipTest where this host lets nobody make one."""
+    """Made when it is constructed, removed at the end of `with`; SkipTest where this host lets nobody make one. Beside
+    others that want the processor it has `shares` times what one of them has."""
 
-    def __init__(self):
+    def __init__(self, shares=1):
         v1 = ROOT / "cpu"
         self.is_v1 = (v1 / "cpu.shares").exists()
         self.folder = (v1 if self.is_v1 else ROOT) / f"starling-test-{os.getpid()}"
         try:
             self.folder.mkdir()
             self.set(1)
+            self._weigh(shares)
         except OSError as error:
             if self.folder.exists():
                 self.folder.rmdir()
@@ -30,6 +32,10 @@ class Group:
             (self.folder / "cpu.cfs_quota_us").write_text(quota)
         else:
             (self.folder / "cpu.max").write_text(f"{quota} {period_us}")
+
+    def _weigh(self, shares):
+        file, usual, most = ("cpu.shares", 1024, 262144) if self.is_v1 else ("cpu.weight", 100, 10000)
+        (self.folder / file).write_text(str(min(most, usual * shares)))
 
     def enters(self):
         """The beginning of a command that runs in it."""
