@@ -1,10 +1,11 @@
 /* Properties of swarms under random cuts, kills, delays, full disks and failed trainings; swarm.h checks after every event
  * that committed labels never go back, gathers end in time, queues stay bounded and no label gets two payloads. Here: once
  * everything is healed, all go on together. */
+#include "tests/size.h"
 #include "tests/unit/agent/swarm.h"
 #include "tests/unit/suite.h"
 
-enum { SEEDS = 300, TROUBLE_MS = 150000, HEALED_MS = 60000 };
+enum { TROUBLE_MS = 150000, HEALED_MS = 60000 };
 
 static struct swarm *random_swarm(uint64_t seed) {
   struct rng r;
@@ -106,7 +107,7 @@ static void assert_together(const struct swarm *s, uint64_t seed) {
 }
 
 START_TEST(whatever_happens_all_go_on_together_once_it_is_healed) {
-  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+  for (uint64_t seed = 1; seed <= sized(40, 300, 300); seed++) {
     struct swarm *s = random_swarm(seed);
     swarm_start_all(s);
     while (s->now_ms < TROUBLE_MS) {

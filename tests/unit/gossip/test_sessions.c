@@ -1,3 +1,4 @@
+#include "tests/size.h"
 #include "tests/unit/gossip/world.h"
 
 static void assert_up(struct agent *a, struct agent *b) {
@@ -642,7 +643,7 @@ START_TEST(a_metered_site_sets_the_pace_for_both) {
 END_TEST
 
 START_TEST(a_healed_black_hole_is_used_within_2_s) {
-  for (uint64_t lasts_ms = 5000; lasts_ms <= 50000; lasts_ms += 150) {
+  for (uint64_t lasts_ms = 5000; lasts_ms <= 50000; lasts_ms += sized(1950, 150, 150)) {
     struct world *w = pair_new();
     struct agent *a = &w->agents[0], *b = &w->agents[1];
     if (lasts_ms % 300 == 0)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "tests/size.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
@@ -794,7 +795,7 @@ START_TEST(damaged_halves_are_refused) {
   uint8_t *longer = calloc(1, n + 1);
   memcpy(longer, half, n);
   refuse_half(&b, longer, n + 1, ERR_TRAILING);
-  for (size_t cut = 0; cut < n; cut = cut < 330 ? cut + 1 : cut + 97)
+  for (size_t cut = 0; cut < n; cut += cut < 330 ? sized(7, 1, 1) : 97)
     refuse_half(&b, half, cut, ERR_TRUNCATED);
   ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
   free(longer);
@@ -1094,7 +1095,7 @@ START_TEST(flipped_bits_are_survived) {
   bench_init(&b, CODEC_F32);
   uint8_t *half = half_of(&b);
   size_t n = learner_half_bytes(b.learner);
-  for (size_t at = 0; at < n; at++) {
+  for (size_t at = 0; at < n; at += sized(11, 1, 1)) {
     half[at] ^= (uint8_t)(1u << at % 8);
     enum err e = learner_half_read(b.learner, half, n);
     ck_assert_msg(at >= 64 || e != ERR_OK, "byte %zu of the head", at);

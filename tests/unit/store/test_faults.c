@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tests/size.h"
 #include "tests/unit/store/fixture.h"
 #include "tests/unit/suite.h"
 
@@ -122,7 +123,7 @@ START_TEST(every_call_of_a_round_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++) {
     unsigned at = 1;
     while (fail_once(&failures[i], at))
-      at += failures[i].everywhere ? 1 : 3;
+      at += failures[i].everywhere ? sized(3, 1, 1) : sized(7, 3, 3);
     ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 7 : 10); /* files, folder, log: all were met */
   }
 }
@@ -175,7 +176,7 @@ START_TEST(every_call_of_a_change_of_models_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++) {
     unsigned at = 1;
     while (fail_change_once(&failures[i], at))
-      at += failures[i].everywhere ? 1 : 3;
+      at += failures[i].everywhere ? sized(3, 1, 1) : sized(7, 3, 3);
     ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 3 : 4);
   }
 }
@@ -211,7 +212,7 @@ static bool fail_opening_once(const struct failure *failure, unsigned at, uint64
 START_TEST(every_call_of_an_opening_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++)
     for (uint64_t last = 0; failures[i].everywhere && last <= 2; last += 2)
-      for (unsigned at = 1; fail_opening_once(&failures[i], at, last); at++)
+      for (unsigned at = 1; fail_opening_once(&failures[i], at, last); at += sized(3, 1, 1))
         ;
 }
 END_TEST
