@@ -89,6 +89,11 @@ static void round_three_resumed(struct store *s, bool was_published) {
   ck_assert_uint_eq(resume_at(s).committed.round, 3);
 }
 
+/* How much later the next one strikes. */
+static unsigned next_call(const struct failure *failure) {
+  return (unsigned)(failure->everywhere ? sized(3, 1, 1) : sized(7, 3, 3));
+}
+
 /* false when a round has fewer such calls. */
 static bool fail_once(const struct failure *failure, unsigned at) {
   struct fixture f = fixture_new();
@@ -123,7 +128,7 @@ START_TEST(every_call_of_a_round_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++) {
     unsigned at = 1;
     while (fail_once(&failures[i], at))
-      at += failures[i].everywhere ? sized(3, 1, 1) : sized(7, 3, 3);
+      at += next_call(&failures[i]);
     ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 7 : 10); /* files, folder, log: all were met */
   }
 }
@@ -176,7 +181,7 @@ START_TEST(every_call_of_a_change_of_models_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++) {
     unsigned at = 1;
     while (fail_change_once(&failures[i], at))
-      at += failures[i].everywhere ? sized(3, 1, 1) : sized(7, 3, 3);
+      at += next_call(&failures[i]);
     ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 3 : 4);
   }
 }
@@ -212,7 +217,7 @@ static bool fail_opening_once(const struct failure *failure, unsigned at, uint64
 START_TEST(every_call_of_an_opening_fails_once) {
   for (size_t i = 0; i < N_FAILURES; i++)
     for (uint64_t last = 0; failures[i].everywhere && last <= 2; last += 2)
-      for (unsigned at = 1; fail_opening_once(&failures[i], at, last); at += sized(3, 1, 1))
+      for (unsigned at = 1; fail_opening_once(&failures[i], at, last); at += next_call(&failures[i]))
         ;
 }
 END_TEST
