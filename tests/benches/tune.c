@@ -11,7 +11,6 @@
  * INPUT is HEIGHTxWIDTHxCHANNELS.
  *
  * One line "name value" a result. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +54,13 @@ static size_t cell_index(const struct plan *p, const struct tuner_cell *c) {
 static struct schema *make_plan(const char *input, const char *line, uint32_t batch, uint32_t n_threads,
                                 struct plan *out_plan) {
   struct contract c = {.task = TASK_CLASSIFY, .loss = LOSS_CROSS_ENTROPY, .n_classes = 10};
-  MUST(sscanf(input, "%" SCNu32 "x%" SCNu32 "x%" SCNu32, &c.height, &c.width, &c.channels) == 3);
+  uint32_t *const sides[] = {&c.height, &c.width, &c.channels};
+  for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+    char *end;
+    *sides[i] = (uint32_t)strtoul(input, &end, 10);
+    MUST(*end == (i < 2 ? 'x' : '\0'));
+    input = end + 1;
+  }
   char why[MAX_REASON_BYTES] = "";
   struct schema *s;
   struct cpu cpu = cpu_detect();

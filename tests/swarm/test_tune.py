@@ -12,6 +12,11 @@ MEASURED = {"a": {"kernels": "measured"}}
 QUICK = {"train": {"epochs": 1, "batch": 32}, "count": 2}
 
 
+def threads_of(site):
+    """How many threads the process has, its own libraries' among them."""
+    return len(os.listdir(f"/proc/{site.process.pid}/task"))
+
+
 def lines(site, event):
     """The fields of the lines of an event, one dictionary each."""
     return [dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line)) for line in site.log.splitlines() if f" {event} " in line]
@@ -72,14 +77,30 @@ class Tune(unittest.TestCase):
             self.assertEqual(len(lines(a, "kernels-reused")), 1)
             self.assertEqual(lines(a, "kernels-measured"), [])
 
+    def check_one_thread(self, prefix):
+        """Of the processors that prefix leaves: no split has more threads, and the process no more than untuned."""
+        n_threads = {}
+        for kernels in ("measured", "built-in"):
+            with Swarm("a", [], job=QUICK, sites={"a": {"kernels": kernels}}) as swarm:
+                a = swarm["a"]
+                unbound = a.cli("tune", "--check", "--format", "json").data["cells"]
+                a.prefix = prefix
+                a.start().wait_finished(60)
+                n_threads[kernels] = threads_of(a)
+                self.assertEqual(a.stop(), 0)
+                told = lines(a, "kernels-measured")
+                self.assertEqual(len(told), kernels == "measured")
+                for line in told:
+                    self.assertEqual((line["threads"], line["processors"]), ("1", "1"))
+                    self.assertEqual(int(line["cells"]) < unbound, len(os.sched_getaffinity(0)) > 1)
+        self.assertEqual(n_threads["measured"], n_threads["built-in"])
+
     def test_one_processor_one_thread(self):
-        with Swarm("a", [], job=QUICK, sites=MEASURED) as swarm:
-            a = swarm["a"]
-            a.prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
-            a.start().wait_finished(60)
-            self.assertEqual(a.stop(), 0)
-            told, = lines(a, "kernels-measured")
-            self.assertEqual((told["threads"], told["processors"]), ("1", "1"))
+        self.check_one_thread(["taskset", "-c", str(min(os.sched_getaffinity(0)))])
+
+    def test_a_quota_of_one_processor_one_thread(self):
+        with Group() as group:
+            self.check_one_thread(group.enters())
 
     def test_a_quota_is_kept_to_and_its_change_learnt(self):
         slow = {"train": {"steps": 20, "epochs": None, "batch": 32}}
