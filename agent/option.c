@@ -196,7 +196,8 @@ const struct option option_table[] = {
      "empty fields of numbers: refused, mean (that of `scale`), or number 0; a feature's own `missing` comes first"},
     {"input", CONTRACT(height), &type_shape, "", NO_BOUNDS, MUST_AGREE,
      "images: height x width x channels, as in 28x28x1; series: steps x values, as in 128x9"},
-    {"range", CONTRACT(range_lo), &type_range, "", NO_BOUNDS, MUST_AGREE, "what raw inputs range over, as in 0..255"},
+    {"range", CONTRACT(range_lo), &type_range, "(0..1 with `input`, else none)", NO_BOUNDS, MUST_AGREE,
+     "what raw inputs range over, as in 0..255; bytes of images stand for it from end to end"},
     {"scale", CONTRACT(scale), &type_scale, "none", NO_BOUNDS, MUST_AGREE,
      "standardisation: none, { mean, sd } with the numbers, pooled (of all sites together), or local (each site its "
      "own)"},
@@ -215,7 +216,7 @@ const struct option option_table[] = {
      "start from this site's model of that job and version where names and shapes are equal, as in inspection@1"},
     {"model", JOB(arch), &type_arch, NULL, NO_BOUNDS, MUST_AGREE,
      "layers, as in dense 64, relu, dropout 0.2, dense classes; of images conv 3x3x16 pad 1, batchnorm, relu, pool 2, "
-     "dense classes"},
+     "dense classes; `starling help layers` explains them all"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
      "passes over the local samples a round"},
     {"train.steps", JOB(train.steps), &type_steps, "", BOUNDS(1, 1000000000), ANNOUNCED,

@@ -5,6 +5,7 @@
 #include "agent/cli/answer.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "models/net/layer.h"
 
 static const char exit_words[] =
     "\nEvery verb also takes --format table|json|tsv and -C FILE, the site file (default: $STARLING_CONFIG,\n"
@@ -55,7 +56,22 @@ static bool is_asked_for(const struct verb *v, const struct call *call) {
   return strncmp(v->words, words, n) == 0 && (v->words[n] == '\0' || v->words[n] == ' ');
 }
 
+/* What may stand in a job's `model`. */
+static int help_layers(void) {
+  fputs("model: layers from the inputs to the outputs, with commas between; `as NAME` behind one names its tensors,\n"
+        "`softmax` is short for `dense classes`. The last layer has as many outputs as the task has.\n"
+        "As in  model: conv 3x3x16 pad 1, batchnorm, relu, pool 2, dense 64 as features, relu, dense classes\n\n",
+        stdout);
+  for (size_t i = 0; layer_type_at(i); i++) {
+    const struct layer_type *type = layer_type_at(i);
+    print_help(type->usage ? type->usage : type->word, 2, type->sentence, stdout);
+  }
+  return EXIT_DONE;
+}
+
 int verb_help(struct call *call) {
+  if (call->n_arguments == 1 && strcmp(call->arguments[0], "layers") == 0)
+    return help_layers();
   bool in_full = call->n_arguments > 0;
   size_t n = 0;
   for (size_t i = 0; i < n_verbs; i++)

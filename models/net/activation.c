@@ -169,16 +169,18 @@ static const struct kernel dropout_kernel = {
 #define SAME .shape = layer_shape_same, .n_kernels = 1
 
 const struct layer_type layer_relu = {
-    .word = "relu", .rectifies = true, .text = layer_text_word, .kernels = &relu_kernel, SAME};
+    .word = "relu", .sentence = "max(0, x)", .rectifies = true, .text = layer_text_word, .kernels = &relu_kernel, SAME};
 const struct layer_type layer_dropout = {
     .word = "dropout",
+    .usage = "dropout P",
+    .sentence = "in training each value is 0 with probability P, the others grow by 1 / (1 - P)",
     .words = {{NULL, "a probability from 0 to below 1 with at most four decimals", read_probability}},
     .text = dropout_text,
     .kernels = &dropout_kernel,
     SAME};
 
-/* A smooth one: its word, f and slope. */
-#define SMOOTH(noun, f, slope)                                                                                         \
+/* A smooth one: its word, f, slope, and f in words. */
+#define SMOOTH(noun, f, slope, in_words)                                                                               \
   static void noun##_forward(const struct layer *l, const struct pass *p) {                                            \
     map(l, p, f);                                                                                                      \
   }                                                                                                                    \
@@ -187,13 +189,14 @@ const struct layer_type layer_dropout = {
   }                                                                                                                    \
   static const struct kernel noun##_kernel = {                                                                         \
       .name = "plain", .forward = noun##_forward, .backward = noun##_backward};                                        \
-  const struct layer_type layer_##noun = {.word = #noun, .text = layer_text_word, .kernels = &noun##_kernel, SAME}
+  const struct layer_type layer_##noun = {                                                                             \
+      .word = #noun, .sentence = (in_words), .text = layer_text_word, .kernels = &noun##_kernel, SAME}
 
-SMOOTH(tanh, fast_tanh, tanh_slope);
-SMOOTH(sigmoid, fast_sigmoid, sigmoid_slope);
-SMOOTH(leakyrelu, leakyrelu_value, leakyrelu_slope);
-SMOOTH(elu, elu_value, elu_slope);
-SMOOTH(gelu, gelu_value, gelu_slope);
-SMOOTH(silu, silu_value, silu_slope);
-SMOOTH(softplus, fast_softplus, softplus_slope);
-SMOOTH(hardswish, hardswish_value, hardswish_slope);
+SMOOTH(tanh, fast_tanh, tanh_slope, "hyperbolic tangent");
+SMOOTH(sigmoid, fast_sigmoid, sigmoid_slope, "logistic function, 1 / (1 + exp(-x))");
+SMOOTH(leakyrelu, leakyrelu_value, leakyrelu_slope, "x, below 0 x / 100");
+SMOOTH(elu, elu_value, elu_slope, "x, below 0 exp(x) - 1");
+SMOOTH(gelu, gelu_value, gelu_slope, "x times the normal distribution function at x");
+SMOOTH(silu, silu_value, silu_slope, "x times sigmoid(x), also called swish");
+SMOOTH(softplus, fast_softplus, softplus_slope, "log(1 + exp(x))");
+SMOOTH(hardswish, hardswish_value, hardswish_slope, "x times min(max(x + 3, 0), 6) / 6");

@@ -307,6 +307,8 @@ static const struct kernel depthwise_kernels[] = {
 
 const struct layer_type layer_conv = {
     .word = "conv",
+    .usage = "conv HxWxC [stride S] [pad P]",
+    .sentence = "convolution of images with C kernels of H rows and W columns; stride 1, no padding unless said",
     .stem = "conv",
     .words = {{NULL, "height, width and channels of its kernel, as in 3x3x16", window_read_sides_channels},
               {"stride", WINDOW_STRIDE, window_read_stride},
@@ -321,6 +323,8 @@ const struct layer_type layer_conv = {
 
 const struct layer_type layer_conv1d = {
     .word = "conv1d",
+    .usage = "conv1d KxC [stride S] [pad P]",
+    .sentence = "convolution along series with C kernels of K steps; stride 1, no padding unless said",
     .stem = "conv",
     .words = {{NULL, "steps and channels of its kernel, as in 5x64", conv1d_read},
               {"stride", WINDOW_STRIDE, window_read_stride},
@@ -335,6 +339,8 @@ const struct layer_type layer_conv1d = {
 
 const struct layer_type layer_depthwise = {
     .word = "depthwise",
+    .usage = "depthwise HxW [stride S] [pad P]",
+    .sentence = "depthwise convolution: a kernel of H rows and W columns for each channel",
     .stem = "depthwise",
     .words = {{NULL, "height and width of its kernel, as in 3x3", window_read_sides},
               {"stride", WINDOW_STRIDE, window_read_stride},

@@ -146,6 +146,9 @@ static const struct kernel kernels[] = {
 
 const struct layer_type layer_dense = {
     .word = "dense",
+    .usage = "dense N",
+    .sentence =
+        "fully connected, N outputs; `dense classes`, `dense targets` and `dense inputs`: as many as the task has",
     .stem = "dense",
     .words = {{NULL,
                "a number of outputs, or what the task has: 'classes', 'targets' (in regression) or 'inputs' (to "

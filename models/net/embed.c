@@ -84,6 +84,9 @@ static const struct kernel plain = {.name = "plain", .forward = forward, .backwa
 
 const struct layer_type layer_embed = {
     .word = "embed",
+    .usage = "embed V D",
+    .sentence = "embedding: each input is a token 0 to V - 1 and becomes D values, T inputs a series of T steps; takes "
+                "`range` within 0..V-1 and no `scale`",
     .stem = "embed",
     .words = {{NULL, "a number of tokens V, the contract's range lying in 0..V-1 and its scale being none",
                read_tokens},

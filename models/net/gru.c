@@ -235,6 +235,8 @@ static const struct kernel kernels[] = {
 
 const struct layer_type layer_gru = {
     .word = "gru",
+    .usage = "gru H [states last|all]",
+    .sentence = "gated recurrent unit over a series: the last of its H states, or all of them as a series",
     .stem = "gru",
     .words = {{NULL, "a number of states", read_states}, {"states", "'last' or 'all'", read_which}},
     .shape = shape,

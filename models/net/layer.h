@@ -124,6 +124,10 @@ struct layer_word {
 
 struct layer_type {
   const char *word; /* in the architecture line */
+
+  const char *usage;    /* how it is written, for people: "conv HxWxC [stride S] [pad P]"; NULL: the word alone */
+  const char *sentence; /* what it does; NULL: the end of a block, which nobody writes as a layer */
+
   const char *stem; /* of default names; NULL: it has no parameters and takes no name */
   struct layer_word words[MAX_LAYER_WORDS + 1];
 
@@ -156,7 +160,7 @@ struct layer_type {
 /* The kernels of a type, a table of several. */
 #define LAYER_KERNELS(rows) .kernels = (rows), .n_kernels = sizeof(rows) / sizeof *(rows)
 
-/* The rows, in the order in which help lists them; NULL behind the last. */
+/* The rows, in the order in which `starling help layers` lists them; NULL behind the last. */
 const struct layer_type *layer_type_at(size_t i);
 
 /* NULL when there is none. */

@@ -316,6 +316,8 @@ static const struct kernel layer_kernel_plain = {
     .name = "plain", .kept = layer_kept, .forward = layer_forward, .backward = layer_backward};
 
 const struct layer_type layer_batchnorm = {.word = "batchnorm",
+                                           .sentence = "batch normalisation of each channel; outside training by "
+                                                       "running mean and variance",
                                            .stem = "batchnorm",
                                            .transparent = true,
                                            .shape = layer_shape_same,
@@ -328,6 +330,8 @@ const struct layer_type layer_batchnorm = {.word = "batchnorm",
 
 const struct layer_type layer_groupnorm = {
     .word = "groupnorm",
+    .usage = "groupnorm G",
+    .sentence = "group normalisation: of G equal groups of channels, over all positions of a sample",
     .stem = "groupnorm",
     .words = {{NULL, "a number of groups that divides the channels", read_groups}},
     .transparent = true,
@@ -340,6 +344,7 @@ const struct layer_type layer_groupnorm = {
     .n_kernels = 1};
 
 const struct layer_type layer_layernorm = {.word = "layernorm",
+                                           .sentence = "layer normalisation: of the channels of each position",
                                            .stem = "layernorm",
                                            .transparent = true,
                                            .shape = layer_shape_same,

@@ -179,6 +179,9 @@ static const struct kernel mean_kernels[] = {
 
 #define SIDE "the side of its window, as in 2"
 const struct layer_type layer_pool = {.word = "pool",
+                                      .usage = "pool K [stride S]",
+                                      .sentence = "max pooling: the largest of KxK values, of series the largest of K "
+                                                  "steps; stride K unless said",
                                       .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
                                       .transparent = true,
                                       .shape = pool_shape,
@@ -187,6 +190,8 @@ const struct layer_type layer_pool = {.word = "pool",
                                       LAYER_KERNELS(largest_kernels)};
 const struct layer_type layer_avgpool = {
     .word = "avgpool",
+    .usage = "avgpool K [stride S]",
+    .sentence = "average pooling: the mean of as many",
     .words = {{NULL, SIDE, read_side}, {"stride", WINDOW_STRIDE, window_read_stride}},
     .transparent = true,
     .shape = pool_shape,
@@ -194,6 +199,8 @@ const struct layer_type layer_avgpool = {
     .flops = pool_flops,
     LAYER_KERNELS(mean_kernels)};
 const struct layer_type layer_globalpool = {.word = "globalpool",
+                                            .sentence = "global average pooling: the mean of each channel over the "
+                                                        "whole image or series",
                                             .transparent = true,
                                             .shape = global_shape,
                                             .text = layer_text_word,

@@ -44,6 +44,9 @@ static const struct kernel end_kernel = {
 const struct layer_type layer_residual_end = {
     .word = "}", .shape = end_shape, .text = layer_text_word, .kernels = &end_kernel, .n_kernels = 1};
 const struct layer_type layer_residual = {.word = "residual",
+                                          .usage = "residual { LAYER, … }",
+                                          .sentence = "residual block: what comes out of the layers in braces, plus "
+                                                      "what went in, equally large",
                                           .closes = &layer_residual_end,
                                           .shape = layer_shape_same,
                                           .text = layer_text_word,

@@ -1,5 +1,6 @@
 #include "agent/cli/cli.h"
 #include "agent/cli/table.h"
+#include "models/net/layer.h"
 #include "tests/unit/agent/cli_capture.h"
 #include "tests/unit/agent/site_folder.h"
 #include "tests/unit/suite.h"
@@ -68,6 +69,14 @@ START_TEST(help_knows_every_verb) {
   CLI(&c, "help", "rounds", "wait");
   ck_assert_ptr_nonnull(strstr(c.out, "--timeout SECONDS"));
   ck_assert_ptr_null(strstr(c.out, "peer add"));
+  CLI(&c, "help", "layers");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  for (size_t i = 0; layer_type_at(i); i++) {
+    const struct layer_type *type = layer_type_at(i);
+    const char *usage = type->usage ? type->usage : type->word;
+    ck_assert_msg(type->sentence && strncmp(usage, type->word, strlen(type->word)) == 0, "%s", type->word);
+    ck_assert_msg(strstr(c.out, usage) != NULL, "%s", usage);
+  }
   CLI(&c, "version");
   ck_assert(c.out[0] >= '0' && c.out[0] <= '9' && strchr(c.out, '.'));
   cli_capture_run(&c, (const char *const[]){NULL});
