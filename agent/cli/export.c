@@ -1,5 +1,6 @@
 /* starling export: a kept model as other programs read it, with what makes it usable, and a model card beside it. */
 #include <fcntl.h>
+#include <float.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +60,8 @@ __attribute__((format(printf, 3, 4))) static void say_fact(struct export *x, con
 }
 
 static void add_json(struct export *x, const char *key, json_t *value) {
-  add_fact(x, key, json_dumps(value, JSON_REAL_PRECISION(17)));
+  enum { FLOAT_DIGITS = 9 }; /* tell every float from every other */
+  add_fact(x, key, json_dumps(value, JSON_REAL_PRECISION(FLOAT_DIGITS)));
   json_decref(value);
 }
 
@@ -69,6 +71,16 @@ static void add_digest(struct export *x, const char *key, const struct digest *d
   say_fact(x, key, "%s", hex);
 }
 
+/* The shortest decimal that is the float. */
+static json_t *float_json(float value) {
+  char text[32];
+  int digits = 1;
+  do
+    snprintf(text, sizeof text, "%.*g", digits, (double)value);
+  while (strtof(text, NULL) != value && digits++ < FLT_DECIMAL_DIG);
+  return json_real(strtod(text, NULL));
+}
+
 static json_t *feature_json(const struct contract *c, size_t i) {
   double lo, hi;
   const struct feature *f = &c->features[i];
@@ -76,9 +88,9 @@ static json_t *feature_json(const struct contract *c, size_t i) {
     return json_pack("{s:s, s:o}", "name", f->name, "categories", json_names(f->categories, f->n_categories));
   contract_feature_range(c, i, &lo, &hi);
   float fill;
-  json_t *missing = contract_fill(c, i, &fill) ? json_real((double)fill) : NULL;
-  return json_pack("{s:s, s:s, s:o*, s:o, s:o}", "name", f->name, "unit", f->unit, "missing", missing, "min",
-                   json_number(lo), "max", json_number(hi));
+  json_t *missing = contract_fill(c, i, &fill) ? float_json(fill) : NULL;
+  return json_pack("{s:s, s:s*, s:o*, s:o*, s:o*}", "name", f->name, "unit", f->unit[0] ? f->unit : NULL, "missing",
+                   missing, "min", lo > -DBL_MAX ? json_real(lo) : NULL, "max", hi < DBL_MAX ? json_real(hi) : NULL);
 }
 
 static json_t *features_json(const struct contract *c) {
@@ -91,15 +103,16 @@ static json_t *features_json(const struct contract *c) {
 static void add_meaning(struct export *x, const struct contract *c) {
   double lo, hi;
   char shape[SHAPE_TEXT_BYTES];
-  contract_range(c, &lo, &hi);
   scalar_shape_write((const uint32_t[]){c->height, c->width, c->channels}, shape);
   say_fact(x, "task", "%s", task_name(c->task));
   if (c->n_classes > 0)
     add_json(x, "classes", json_names(c->classes, c->n_classes));
-  if (c->n_features > 0)
+  if (!contract_is_image(c)) {
     add_json(x, "features", features_json(c));
-  else
-    say_fact(x, "input", "%s", shape);
+    return;
+  }
+  contract_range(c, &lo, &hi);
+  say_fact(x, "input", "%s", shape);
   add_json(x, "range", json_pack("[o, o]", json_number(lo), json_number(hi)));
 }
 
@@ -215,8 +228,8 @@ static enum err write_onnx(const struct export *x) {
 
 static const struct exporter exporters[] = {
     {"safetensors", ".safetensors", write_safetensors, false,
-     "import safetensors.torch\nstate = safetensors.torch.load_file(FILE)\nmodel.load_state_dict(state)\n"},
-    {"npz", ".npz", write_npz, false, "import numpy\narrays = dict(numpy.load(FILE))\n"},
+     "from safetensors.torch import load_file  # or safetensors.numpy\ntensors = load_file(FILE)\n"},
+    {"npz", ".npz", write_npz, false, "import numpy\ntensors = dict(numpy.load(FILE))\n"},
     {"onnx", ".onnx", write_onnx, true,
      "import onnxruntime\nsession = onnxruntime.InferenceSession(FILE)\noutputs = session.run(None, {\"input\": x})\n"},
 };
@@ -240,7 +253,7 @@ static const struct exporter *exporter_of_file(const char *path) {
   return NULL;
 }
 
-/* By its word, else by the ending of --out, else it stays as it is; a file is never called what it is not. */
+/* By its word, else by the ending of --out, without which it stays as it is; a file is never called what it is not. */
 static int choose_exporter(struct call *call, struct export *x) {
   const char *word = call->flags[FLAG_FORMAT], *out = call->flags[FLAG_OUT];
   const struct exporter *of_word = word ? exporter_of_word(word) : NULL, *of_file = out ? exporter_of_file(out) : NULL;
@@ -250,6 +263,10 @@ static int choose_exporter(struct call *call, struct export *x) {
   if (of_word && of_file && of_word != of_file)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "--out: %s is what a file of %s is called; end it in %s", out,
                         of_file->word, of_word->ending);
+  if (out && !of_word && !of_file)
+    return answer_error(call, EXIT_USAGE, "usage", NULL,
+                        "--out: %s does not say what to write; end it in .safetensors, .npz or .onnx, or add --format",
+                        out);
   if (of_word || of_file)
     x->how = of_word ? of_word : of_file;
   return EXIT_DONE;
@@ -263,32 +280,88 @@ static void write_cell(const char *text, FILE *out) {
     fprintf(out, "%s%c", *text == '|' ? "\\" : "", (unsigned char)*text < ' ' ? ' ' : *text);
 }
 
-static void write_meaning(const struct contract *c, bool is_whole, FILE *out) {
-  static const char *const outputs[] = {
-      [ANSWER_CLASS] = "scores, the softmax of which are the classes' probabilities, in the order of `classes`",
-      [ANSWER_NUMBER] = "the value itself",
-      [ANSWER_SET] = "scores, the sigmoid of which is the probability that a class applies, in the order of `classes`",
-      [ANSWER_INPUTS] = "the scaled inputs again; the mean squared error says how unlike what was learnt a sample is"};
-  fputs("Inputs are raw values in the order above", out);
+/* A series is an image of height 1; only the graph takes it as one. */
+static void write_image_shape(const struct export *x, FILE *out) {
+  const struct contract *c = x->trial.site_job->job.contract;
+  uint32_t h = c->height, w = c->width, n = c->channels;
+  bool channels_first = !x->how->is_whole && x->layout == LAYOUT_TORCH;
+  if (h == 1 && channels_first)
+    fprintf(out, "[batch, %" PRIu32 ", %" PRIu32 "]: values and steps of a series, as Conv1d takes them", n, w);
+  else if (h == 1 && !x->how->is_whole)
+    fprintf(out, "[batch, %" PRIu32 ", %" PRIu32 "]: steps and values of a series", w, n);
+  else if (channels_first)
+    fprintf(out, "[batch, %" PRIu32 ", %" PRIu32 ", %" PRIu32 "]: channels, height and width of an image", n, h, w);
+  else
+    fprintf(out, "[batch, %" PRIu32 ", %" PRIu32 ", %" PRIu32 "]: %s", h, w, n,
+            h == 1 ? "one row, steps and values of a series" : "height, width and channels of an image");
+}
+
+/* What goes in: shape, order and unit. */
+static void write_inputs(const struct export *x, FILE *out) {
+  const struct contract *c = x->trial.site_job->job.contract;
+  bool is_whole = x->how->is_whole;
+  double lo, hi;
+  contract_range(c, &lo, &hi);
+  fprintf(out, "%s: float32 ", is_whole ? "Input `input`" : "Inputs");
+  if (!contract_is_image(c))
+    fprintf(out, "[batch, %zu]: the values of `features` in their order", contract_n_inputs(c));
+  else
+    write_image_shape(x, out);
   if (contract_is_image(c))
-    fprintf(out, ", channels last%s; bytes 0 to 255 stand for the range", is_whole ? "" : " here (first in PyTorch)");
+    fprintf(out, ", in `range`; a byte b of an image file is %.9g + b / 255 * %.9g", lo, hi - lo);
   if (contract_n_scaled(c) < contract_n_inputs(c))
     fputs("; a feature with categories is as many inputs, 1 for the one that it is and 0 for the others, which are not "
           "scaled",
           out);
-  fputs(is_whole
-            ? ". The model scales them itself; what comes out has its meaning beside its name. "
-            : ". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`, if there are "
-              "any. ",
+  fputs(is_whole ? ". The model scales them itself.\n"
+        : trial_scale(&x->trial)->n > 0
+            ? ". Before the model sees them they are scaled: (x - mean) / sd with the numbers of `scale`.\n"
+            : ".\n",
         out);
-  fprintf(out, "Outputs are %s.\n", outputs[task_type(c->task)->answer]);
+  if (!contract_is_image(c))
+    fputs("The number in `missing` stands for an empty field; features without it have none empty.\n", out);
+}
+
+/* What comes out, of a graph and of bare tensors. */
+static void write_outputs(const struct export *x, FILE *out) {
+  static const struct {
+    const char *graph, *tensors;
+  } outputs[] = {
+      [ANSWER_CLASS] = {"`scores` and `probabilities`, their softmax, in the order of `classes`",
+                        "scores, in the order of `classes`; their softmax are the probabilities"},
+      [ANSWER_NUMBER] = {"`value`, the number itself", "the number itself"},
+      [ANSWER_SET] = {"`scores` and `probabilities`, their sigmoid: whether each of `classes` applies",
+                      "scores, in the order of `classes`; their sigmoid is the probability that a class applies"},
+      [ANSWER_INPUTS] = {
+          "`reconstruction`, the scaled inputs again, and `score`, their mean squared error: how unlike "
+          "what was learnt a sample is",
+          "the scaled inputs again; their mean squared error says how unlike what was learnt a sample is"}};
+  enum answer_kind answer = task_type(x->trial.site_job->job.contract->task)->answer;
+  fprintf(out, "\nOutputs: %s.\n", x->how->is_whole ? outputs[answer].graph : outputs[answer].tensors);
+}
+
+static void write_tensor_list(const struct export *x, FILE *out) {
+  fputs("The layers are those of `model`, from left to right (`starling help layers`); their tensors:\n\n"
+        "| tensor | shape |\n|---|---|\n",
+        out);
+  for (size_t i = 0; i < schema_tensors(x->trial.schema); i++) {
+    struct foreign_place place;
+    foreign_place(x->trial.schema, i, x->layout, &place);
+    fprintf(out, "| %s | [", place.name);
+    for (uint32_t k = 0; k < place.foreign_rank; k++)
+      fprintf(out, "%s%" PRIu64, k ? ", " : "", place.foreign_size[k]);
+    fputs("] |\n", out);
+  }
+  fputc('\n', out);
 }
 
 static void write_card(const struct export *x, FILE *out) {
+  const struct store_metrics *m = &x->trial.round.metrics;
   char label[ROUND_LABEL_BYTES];
   round_label_write(x->trial.round.label, label);
   fprintf(out, "# %s, round %s\n\n", x->trial.site_job->job.name, label);
-  fputs("A model that several sites learnt together without their data leaving them.\n\n| what | value |\n|---|---|\n",
+  fputs("A model that sites train together with Starling: each on its own data, which stays where it is.\n\n"
+        "| what | value |\n|---|---|\n",
         out);
   for (size_t i = 0; i < x->n_facts; i++) {
     fprintf(out, "| %s | ", x->facts[i].key);
@@ -296,11 +369,19 @@ static void write_card(const struct export *x, FILE *out) {
     fputs(" |\n", out);
   }
   fputs("\n## Use\n\n", out);
-  write_meaning(x->trial.site_job->job.contract, x->how->is_whole, out);
+  write_inputs(x, out);
+  write_outputs(x, out);
   fprintf(out, "\n```python\n%s```\n\n", x->how->use);
-  fputs("## Limits\n\nFigures are of this site's own test data at that round. Other sites' data may differ; `starling "
-        "eval` and "
-        "`starling compare` say what the model is worth on yours.\n",
+  if (!x->how->is_whole)
+    write_tensor_list(x, out);
+  fputs("## Limits\n\n", out);
+  fputs(
+      m->has_local || m->has_global || m->has_validation
+          ? "Figures are of this site's own data at that round: it was never trained on `local test`, and `validation` "
+            "chose among rounds. "
+          : "The model was not evaluated here. ",
+      out);
+  fputs("Other sites' data may differ; `starling eval` and `starling compare` say what the model is worth on yours.\n",
         out);
 }
 

@@ -241,9 +241,10 @@ static const struct format formats[N_TENSOR_FORMATS] = {
                              safetensors_write},
     [TENSORS_NPZ] = {".npz", npz_open, npz_begin, npz_next, npz_end, npz_write}};
 
-static const char torch_recipe[] = "convert it where it comes from:\n"
-                                   "  import torch, safetensors.torch\n"
-                                   "  safetensors.torch.save_file(torch.load(FILE), 'model.safetensors')";
+static const char torch_recipe[] =
+    "convert it where it comes from:\n"
+    "  import torch, numpy; s = torch.load(FILE, map_location='cpu', weights_only=True)\n"
+    "  numpy.savez('model.npz', **{k: v.numpy() for k, v in s.items()})";
 static const char keras_recipe[] = "convert it where it comes from:\n"
                                    "  import keras, numpy; m = keras.models.load_model(FILE)\n"
                                    "  numpy.savez('model.npz', **{w.path: w.numpy() for w in m.weights})";

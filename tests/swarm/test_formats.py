@@ -153,7 +153,9 @@ class Models(Folder):
         self.assertTrue(np.array_equal(tensors["dense2.bias"], self.weights["features.2.bias"]))
         self.assertEqual((notes, json.loads(notes["classes"])), (out["metadata"], ["k0", "k1", "k2"]))
         self.assertEqual([f["name"] for f in json.loads(notes["features"])], ["a", "b", "c", "d"])
-        self.assertIn("# toy, round 0+1", (self.here / "out.safetensors.md").read_text())
+        card = (self.here / "out.safetensors.md").read_text()
+        for words in ("# toy, round 0+1", "| dense1.weight | [6, 4] |", "Inputs: float32 [batch, 4]", "not evaluated here"):
+            self.assertIn(words, card)
         again = self.run_here("export", "--out", "out.safetensors")
         self.assertEqual((again.code, again.json["error"]["code"]), (1, "exists"))
         for name in ("out.safetensors", "out.safetensors.md"):
@@ -173,8 +175,9 @@ class Models(Folder):
             for path in left:
                 (self.here / path).unlink()
         self.assertNotEqual(code, 0)
-        lying = self.run_here("export", "--format", "npz", "--out", "a.safetensors")
-        self.assertEqual((lying.code, lying.json["error"]["code"]), (4, "usage"))
+        for words in (["--format", "npz", "--out", "a.safetensors"], ["--out", "a.pt"], ["--out", "a"]):
+            lying = self.run_here("export", *words)
+            self.assertEqual((lying.code, lying.json["error"]["code"]), (4, "usage"), words)
 
     def test_keras_in_numpy_out(self):
         w = self.weights
@@ -279,7 +282,7 @@ class Models(Folder):
         (self.folder / "m.pth").write_bytes(b"\x80\2cos\nsystem\n")
         refused = self.run_here("models", "import", "../m.pth")
         self.assertEqual(refused.code, 4)
-        self.assertIn("safetensors.torch.save_file", refused.json["error"]["hint"])
+        self.assertIn("numpy.savez", refused.json["error"]["hint"])
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
@@ -308,6 +311,20 @@ class Torch(Folder):
         for row in done["tensors"]:
             if row["state"] == "matched":
                 self.assertTrue(np.array_equal(back[row["tensor"]], net.state_dict()[row["theirs"]].numpy()), row)
+
+    def test_the_recipe_of_a_refused_file_works(self):
+        """Its two lines make a file that is taken, the counter of batches left."""
+        nn = torch.nn
+        torch.save(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)).state_dict(),
+                   self.folder / "m.pt")
+        np.savez(self.folder / "data.npz", x=np.ones((9, 4, 4, 1), np.float32), y=np.arange(9) % 3)
+        site = self.site("site", "train: ../data.npz", inputs="input: 4x4x1", model="conv 3x3x2, batchnorm, relu, dense classes")
+        refused = starling("models", "import", "../m.pt", "--format", "json", cwd=site)
+        recipe = refused.json["error"]["hint"].split(":\n", 1)[1]
+        code = "\n".join(line.strip() for line in recipe.splitlines()).replace("FILE", "'../m.pt'")
+        subprocess.run([sys.executable, "-c", code], cwd=site, check=True)
+        done = starling("models", "import", "model.npz", "--format", "json", cwd=site).data
+        self.assertEqual((done["matched"], done["missing"], done["extra"]), (8, 0, 0), done)
 
     def test_images(self):
         nn = torch.nn
