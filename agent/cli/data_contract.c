@@ -94,15 +94,24 @@ static void write_left_out(const struct profile *p, FILE *out) {
     }
 }
 
+static const char table_advice[] =
+    "# Proposed from one site's data. People of all sites must agree, before the first round, on the order of the "
+    "classes,\n"
+    "# on names, order and units of the features ({ name: temp_C, unit: C, range: -40..85 }; widen a range to what "
+    "can\n"
+    "# be), and on these very numbers of the scaling, one for each feature of numbers. Take out columns that only name "
+    "a\n"
+    "# row. Categories that other sites have must be listed too; `other` takes those that are not.\n";
+static const char image_advice[] = "# Proposed from one site's data. People of all sites must agree, before the first "
+                                   "round, on the order of the classes\n"
+                                   "# (give names to the numbers 0, 1, … here), on the range (widen it to what can be; "
+                                   "bytes 0 to 255 stand for it) and\n"
+                                   "# on these very numbers of the scaling.\n";
+
 static void write_contract(const struct profile *p, const struct contract *c, bool is_guess, FILE *out) {
-  fputs("# Proposed from one site's data. People of all sites must agree, before the first round, on the order of the "
-        "classes,\n"
-        "# on names, order and units of the features ({ name: temp_C, unit: C, range: -40..85 }; widen a range to what "
-        "can\n"
-        "# be), and on these very numbers of the scaling. Take out columns that only name a row. Categories that other "
-        "sites\n"
-        "# have must be listed too; `other` takes those that are not.\n",
-        out);
+  fputs(contract_is_image(c) ? image_advice : table_advice, out);
+  if (task_type(c->task)->answer == ANSWER_SET && c->label[0] == '\0')
+    fputs("# The classes are the columns of 0 and 1 alone; make those that are inputs features.\n", out);
   write_left_out(p, out);
   fprintf(out, "task: %s%s\n", task_name(c->task), is_guess ? "   # a guess from the label; --task decides" : "");
   if (c->label[0]) {

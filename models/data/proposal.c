@@ -14,7 +14,7 @@ enum { SD_DIGITS = 3 };
  * nearest to the decimal, which number_write then shows shortly. */
 static double round_to(double x, int power, double (*way)(double)) {
   double unit = pow(10, abs(power));
-  return power < 0 ? way(x * unit) / unit : way(x / unit) * unit;
+  return (power < 0 ? way(x * unit) / unit : way(x / unit) * unit) + 0.0; /* -0 becomes 0 */
 }
 
 static int power_of(double x) {
@@ -48,9 +48,18 @@ static bool has_fractions(const struct profile *p) {
   return false;
 }
 
+static bool are_sets(const struct profile *p) {
+  for (size_t i = 0; i < p->n_classes; i++)
+    if (strchr(p->classes[i].name, SET_SEPARATOR))
+      return true;
+  return false;
+}
+
 static enum task guess_task(const struct profile *p) {
   if (p->has_float_labels)
     return TASK_REGRESS;
+  if (!p->is_image && are_sets(p))
+    return TASK_MULTILABEL;
   bool is_many = p->has_too_many_classes || p->n_classes > MAX_GUESSED_CLASSES;
   return !p->is_image && classes_are_numbers(p) && (is_many || has_fractions(p)) ? TASK_REGRESS : TASK_CLASSIFY;
 }
@@ -123,6 +132,20 @@ static enum err add_set_classes(const struct profile *p, struct contract *c) {
   return e;
 }
 
+/* Values 0 and 1 alone, both of them: only then is x² = x for all. */
+static bool is_yes_or_no(const struct column_profile *c) {
+  return c->min == 0 && c->max == 1 && c->not_numbers.n == 0 && !c->name_is_cut && c->name[0] &&
+         c->m2 >= (double)c->n * c->mean * (1 - c->mean) * (1 - 1e-9);
+}
+
+static enum err add_column_classes(const struct profile *p, struct contract *c) {
+  enum err e = ERR_OK;
+  for (size_t k = 0; k < p->n_columns && e == ERR_OK; k++)
+    if (is_yes_or_no(&p->columns[k]))
+      e = contract_add_class(c, p->columns[k].name);
+  return e;
+}
+
 /* What is seen most often is normal, and so the first. */
 static void put_commonest_first(const struct profile *p, struct contract *c) {
   size_t most = 0;
@@ -152,9 +175,18 @@ static enum err propose_label(const struct profile *p, const enum task *task, st
   c->loss = t->losses[0];
   if ((p->is_image && p->label == SIZE_MAX && t->answer == ANSWER_NUMBER) ||
       (p->has_numbered_labels && t->answer == ANSWER_SET))
-    return say(reason, ERR_UNSUPPORTED, "IDX files are images with one class each; this task needs a table");
+    return say(
+        reason, ERR_UNSUPPORTED,
+        "IDX and NumPy files do not name the classes of a set; propose from a table, or write the contract by hand");
   if (!p->is_image && p->label == SIZE_MAX && t->answer == ANSWER_INPUTS)
     return ERR_OK;
+  if (!p->is_image && p->label == SIZE_MAX && t->answer == ANSWER_SET) {
+    enum err e = add_column_classes(p, c);
+    return e != ERR_OK         ? say(reason, e, err_sentence(e))
+           : c->n_classes == 0 ? say(reason, ERR_NOT_FOUND,
+                                     "no column has 0 and 1 alone; name the one with the classes' names by --label")
+                               : ERR_OK;
+  }
   if (!p->is_image && (p->label == SIZE_MAX || p->columns[p->label].name_is_cut))
     return say(reason, ERR_NOT_FOUND, "there is no such label column; name one of the header's with --label");
   if (p->n_samples == 0 || p->n_classes == 0)
@@ -176,6 +208,13 @@ static bool is_categorical(const struct profile *p, const struct column_profile 
   return c->n_categories >= 2 && c->not_numbers.n > c->n && p->n_samples >= ROWS_A_CATEGORY * c->n_categories;
 }
 
+/* 7, 8, 9 … in any order: of as many whole numbers no others have that variance. */
+static bool counts_rows(const struct profile *p, const struct column_profile *c) {
+  enum { LEAST_ROWS = 20 };
+  double n = (double)c->n, m2 = n * (n * n - 1) / 12;
+  return c->n >= LEAST_ROWS && c->n == p->n_samples && c->max - c->min == n - 1 && fabs(c->m2 - m2) <= 1e-9 * m2;
+}
+
 const char *proposal_left_out(const struct profile *p, size_t column) {
   const struct column_profile *c = &p->columns[column];
   if (column == p->label)
@@ -186,6 +225,8 @@ const char *proposal_left_out(const struct profile *p, size_t column) {
     return "it has no name";
   if ((c->not_numbers.n > 0 || c->n == 0) && !is_categorical(p, c))
     return "its fields are no numbers";
+  if (counts_rows(p, c))
+    return "it only counts the rows";
   return NULL;
 }
 
@@ -229,10 +270,15 @@ static void propose_pair(double mean, double sd, struct scale *s, size_t i) {
   s->sd[i] = round_to(sd, power, round);
 }
 
+/* A class of a table that has a column for each. */
+static bool has_class_column(const struct profile *p, const struct contract *c, size_t k) {
+  return c->label[0] == '\0' && has_class(c, p->columns[k].name);
+}
+
 static enum err propose_columns(const struct profile *p, struct contract *c) {
   enum err e = ERR_OK;
   for (size_t k = 0; k < p->n_columns && e == ERR_OK; k++) {
-    if (k == p->label || proposal_left_out(p, k) != NULL)
+    if (k == p->label || has_class_column(p, c, k) || proposal_left_out(p, k) != NULL)
       continue;
     const struct column_profile *column = &p->columns[k];
     e = contract_add_feature(c, column->name, NULL);

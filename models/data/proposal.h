@@ -9,11 +9,12 @@
 
 /* Proposes from a profile that was made without a contract.
  *
- *   task      `task`, or where it is NULL: a number to predict when every label is a number and they are fractions or more
+ *   task      `task`, or where it is NULL: sets of classes where a label has a ';', a number to predict when every label is a number and they are fractions or more
  *             than MAX_GUESSED_CLASSES different ones, or an array of floats, else classes
  *   classes   of a table sorted, as numbers where all are numbers; of images and arrays as many as the largest label needs;
- *             to reconstruct the commonest first, for it is taken as normal, and none when the profile has no label
- *   features  every other column whose fields are numbers, in the file's order, with a range that leaves its own width on
+ *             to reconstruct the commonest first, for it is taken as normal, and none when the profile has no label; sets of
+ *             classes without a label: the columns of 0 and 1 alone
+ *   features  every other column whose fields are numbers, but none that counts the rows, in the file's order, with a range that leaves its own width on
  *             either side of what was seen (not below 0 where nothing is), rounded outwards; without ranges where the
  *             contract would be too long with them
  *   scale     mean and sd, three digits of the sd

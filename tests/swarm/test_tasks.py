@@ -134,7 +134,13 @@ class Tasks(unittest.TestCase):
             write(path, ["x", "y", "z", "tags"], set_rows(100, 1, True))
             proposed = starling("data", "contract", path, "--task", "multilabel", "--label", "tags", "--format", "json").data
             self.assertIn("classes: [ hot, loud, worn ]", proposed["yaml"])
+            self.assertEqual(starling("data", "contract", path, "--format", "json").data["yaml"], proposed["yaml"].replace(
+                "task: multilabel\n", "task: multilabel   # a guess from the label; --task decides\n"))
             self.assertEqual(starling("data", "contract", path, "--task", "multilabel", "--format", "json").code, 1)
+            write(path, ["x", "y", "z"] + TAGS, set_rows(100, 1, False))
+            proposed = starling("data", "contract", path, "--task", "multilabel", "--format", "json").data
+            self.assertIn("task: multilabel\nclasses: [ hot, loud, worn ]\nfeatures:\n  - { name: x,", proposed["yaml"])
+            self.assertEqual((proposed["inputs"], proposed["classes"]), (3, 3))
 
 
 if __name__ == "__main__":
