@@ -125,7 +125,8 @@ static const struct mistake *find_mistake(const struct column_profile *c, const 
                                           const struct mistake *standardised) {
   const struct mistake *best = NULL;
   double least = INFINITY;
-  if (x->has_scale && fabs(c->mean) < 0.5 && column_sd(c) > 0.5 && column_sd(c) < 2)
+  bool is_as_scaled = z_of(x, c->mean) < 0.5 && column_sd(c) > 0.5 * x->sd && column_sd(c) < 2 * x->sd;
+  if (x->has_scale && fabs(c->mean) < 0.5 && column_sd(c) > 0.5 && column_sd(c) < 2 && !is_as_scaled)
     return standardised;
   if (!x->has_scale && !isfinite(x->hi - x->lo))
     return NULL;
@@ -171,7 +172,7 @@ static void judge_unit(struct judge *j, const struct column_profile *c, const st
     find(j, ERROR, FINDING_RANGE, c->outside.line,
          "%" PRIu64 " of %" PRIu64
          " values are outside the contract's range %.4g..%.4g, they reach %.4g..%.4g; correct "
-         "them or leave the rows out",
+         "them, leave the rows out, or widen the range",
          c->outside.n, c->n, x->lo, x->hi, c->min, c->max);
   else if (is_far)
     find(j, is_error, FINDING_SCALING, 0, "%s; is it another unit, sensor or scaling? agree on the numbers", what);
@@ -300,11 +301,15 @@ static void judge_columns(struct judge *j) {
 
 /* ---- images ---- */
 
+static const char *what_they_are(const struct contract *c) {
+  return c->height == 1 ? "series" : "images";
+}
+
 static void judge_image(struct judge *j) {
   const struct contract *c = j->c;
   const struct profile *p = j->p;
   const struct expected x = expected_of(c, 0);
-  speak_of(j, "images");
+  speak_of(j, "%s", what_they_are(c));
   if (p->height != c->height || p->width != c->width || p->channels != c->channels) {
     find(j, ERROR, FINDING_SHAPE, 0,
          "they are %" PRIu32 "x%" PRIu32 "x%" PRIu32 ", the contract's %" PRIu32 "x%" PRIu32 "x%" PRIu32
@@ -314,8 +319,7 @@ static void judge_image(struct judge *j) {
   double step = (x.hi - x.lo) / UINT8_MAX;
   judge_values(j, p->columns);
   if (p->columns->min == p->columns->max)
-    find(j, WARNING, FINDING_CONSTANT, 0, "every pixel of every image is %.4g; nothing can be learnt from it",
-         p->columns->min);
+    find(j, WARNING, FINDING_CONSTANT, 0, "every value of all is %.4g; nothing can be learnt from it", p->columns->min);
   else if (p->is_bytes && p->columns->max <= x.lo + 1.5 * step)
     find(j, WARNING, FINDING_UNIT, 0,
          "every byte is 0 or 1, of 0 to 255: 0..1 instead of 0..255? multiply by 255 before writing them");
@@ -503,7 +507,7 @@ enum err check_dataset(const struct dataset *d, const struct contract *c, struct
       continue;
     const struct expected x = expected_of(c, i);
     if (is_image)
-      speak_of(&j, "images");
+      speak_of(&j, "%s", what_they_are(c));
     else
       speak_of(&j, "feature %zu \"%s\"", i, c->features[i].name);
     judge_unit(&j, &columns[i], &x);

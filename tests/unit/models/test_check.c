@@ -318,16 +318,54 @@ static struct kit_file typed_rows(int n, const char *rest) {
   return f;
 }
 
-START_TEST(categories_and_blanks_are_proposed_and_checked) {
-  struct kit_file f = typed_rows(300, ""), odd = typed_rows(300, "14,21,middle,ok\n");
-  const struct profile_options nothing = {0};
+/* Proposes from the text; "" is no label column. */
+static enum err proposed(const struct kit_file *f, const char *label, const enum task *task, struct contract **out_c,
+                         char reason[MAX_REASON_BYTES]) {
+  const struct profile_options options = {.label = label};
   struct profile *p = NULL;
   struct data_place why = {0};
+  ck_assert_int_eq(profile_read(&(struct data_file){f->path, NULL}, &options, &p, &why), ERR_OK);
+  enum err e = contract_propose(p, task, out_c, reason);
+  profile_free(p);
+  return e;
+}
+
+/* A counter is no feature, half is no yes and no; sets of classes are columns of 0 and 1, or names with ';' between. */
+START_TEST(columns_are_told_apart) {
+  struct kit_file f = kit_text("id,x,half,hot,loud,tags\n");
+  for (int i = 0; i < 60; i++)
+    dprintf(f.fd, "%d,%d,%s,%d,%d,%s\n", 100 + (i * 7) % 60, i % 2 ? -1 : 1,
+            i % 3 == 0   ? "0.5"
+            : i % 3 == 1 ? "0"
+                         : "1",
+            i % 4 == 0, i % 5 == 0, i % 4 == 0 ? "hot; loud" : "loud");
+  const enum task multilabel = TASK_MULTILABEL;
   struct contract *c = NULL;
   char reason[MAX_REASON_BYTES];
-  ck_assert_int_eq(profile_read(&(struct data_file){f.path, NULL}, &nothing, &p, &why), ERR_OK);
-  ck_assert_msg(contract_propose(p, NULL, &c, reason) == ERR_OK, "%s", reason);
-  profile_free(p);
+  ck_assert_msg(proposed(&f, "", &multilabel, &c, reason) == ERR_OK, "%s", reason);
+  ck_assert(c->n_classes == 2 && c->n_features == 3 && c->label[0] == '\0');
+  ck_assert_str_eq(c->classes[0].text, "hot");
+  ck_assert_str_eq(c->features[0].name, "x");
+  ck_assert_str_eq(c->features[1].name, "half");
+  ck_assert(c->scale.mean[0] == 0 && !signbit(c->scale.mean[0]));
+  contract_free(c);
+  ck_assert_msg(proposed(&f, NULL, NULL, &c, reason) == ERR_OK, "%s", reason);
+  ck_assert(c->task == TASK_MULTILABEL && c->n_classes == 2 && c->n_features == 4);
+  ck_assert_str_eq(c->label, "tags");
+  contract_free(c);
+  kit_file_close(&f);
+  f = kit_text("x,tags\n0.5,hot\n1,loud\n");
+  ck_assert_int_eq(proposed(&f, "", &multilabel, &c, reason), ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(reason, "by --label"));
+  kit_file_close(&f);
+}
+END_TEST
+
+START_TEST(categories_and_blanks_are_proposed_and_checked) {
+  struct kit_file f = typed_rows(300, ""), odd = typed_rows(300, "14,21,middle,ok\n");
+  struct contract *c = NULL;
+  char reason[MAX_REASON_BYTES];
+  ck_assert_msg(proposed(&f, NULL, NULL, &c, reason) == ERR_OK, "%s", reason);
   ck_assert(c->n_features == 3 && c->scale.n == 2 && c->features[2].n_categories == 3);
   ck_assert_str_eq(c->features[2].categories[0].text, "left");
   ck_assert_str_eq(c->features[2].categories[2].text, CATEGORY_MISSING);
@@ -350,9 +388,9 @@ START_TEST(categories_and_blanks_are_proposed_and_checked) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("models/check", categories_and_blanks_are_proposed_and_checked, good_data_have_no_finding,
-                   wrong_units_are_named, kelvin_is_told_as_people_do, a_few_outliers_are_no_unit,
-                   a_far_mean_without_a_known_unit_is_another_scaling, every_finding_is_told,
-                   test_samples_that_were_trained_on_are_counted, images_are_judged_as_one_quantity,
-                   samples_that_were_read_are_judged_too);
+  return SUITE_RUN("models/check", categories_and_blanks_are_proposed_and_checked, columns_are_told_apart,
+                   good_data_have_no_finding, wrong_units_are_named, kelvin_is_told_as_people_do,
+                   a_few_outliers_are_no_unit, a_far_mean_without_a_known_unit_is_another_scaling,
+                   every_finding_is_told, test_samples_that_were_trained_on_are_counted,
+                   images_are_judged_as_one_quantity, samples_that_were_read_are_judged_too);
 }
