@@ -63,7 +63,7 @@ static void print_figures(const json_t *data, bool is_tsv, FILE *out) {
                                           {"HEADLINE", "headline", FORM_HEADLINE},
                                           {"ACCURACY", "accuracy", FORM_PERCENT},
                                           {"BALANCED", "balanced_accuracy", FORM_PERCENT},
-                                          {"MACRO-F1", "macro_f1", FORM_PERCENT},
+                                          {"MACRO-F1", "macro_f1", FORM_SCORE},
                                           {"AUC", "auc", FORM_SCORE}};
   static const struct column values[] = {{"JOB", "job", FORM_TEXT},          {"ROUND", "label", FORM_TEXT},
                                          {"MODEL", "model", FORM_TEXT},      {"SET", "set", FORM_TEXT},

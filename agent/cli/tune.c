@@ -72,22 +72,56 @@ static double number_at(const json_t *data, const char *path) {
   return json_number_value(json_at(data, path));
 }
 
+/* The row of each operation that was chosen. */
+static json_t *chosen_rows(const json_t *rows) {
+  json_t *chosen = json_array(), *row;
+  size_t i;
+  json_array_foreach(rows, i, row) {
+    if (json_is_true(json_object_get(row, "chosen")))
+      json_array_append(chosen, row);
+  }
+  return chosen;
+}
+
+static const char *ending_of(double n) {
+  return n == 1 ? "" : "s";
+}
+
+static void write_split(const json_t *data, FILE *out) {
+  double lanes = number_at(data, "lanes"), threads = number_at(data, "threads"), block = number_at(data, "block");
+  fprintf(out, "%.0f thread%s, the batch in %.0f lane%s", threads, ending_of(threads), lanes, ending_of(lanes));
+  if (block > 0)
+    fprintf(out, " and blocks of %.0f samples", block);
+}
+
 static void view(const struct call *call, const json_t *data, FILE *out) {
-  static const struct column columns[] = {
-      {"OPERATION", "operation", FORM_TEXT}, {"KERNEL", "kernel", FORM_TEXT},
-      {"LANES", "lanes", FORM_COUNT},        {"THREADS", "threads", FORM_COUNT},
-      {"BLOCK", "block", FORM_COUNT},        {"MICROSECONDS", "microseconds", FORM_LOSS},
-      {"MEASURED", "measured", FORM_TEXT},   {"CHOSEN", "chosen", FORM_TEXT}};
-  bool is_tsv = call->format == FORMAT_TSV;
-  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "rows"), is_tsv, out);
-  if (is_tsv)
+  static const struct column columns[] = {{"OPERATION", "operation", FORM_TEXT},
+                                          {"KERNEL", "kernel", FORM_TEXT},
+                                          {"LANES", "lanes", FORM_COUNT | COLUMN_IN_TSV},
+                                          {"THREADS", "threads", FORM_COUNT | COLUMN_IN_TSV},
+                                          {"BLOCK", "block", FORM_COUNT | COLUMN_IN_TSV},
+                                          {"MICROSECONDS", "microseconds", FORM_LOSS},
+                                          {"MEASURED", "measured", FORM_TEXT},
+                                          {"CHOSEN", "chosen", FORM_TEXT | COLUMN_IN_TSV}};
+  const json_t *rows = json_object_get(data, "rows");
+  if (call->format == FORMAT_TSV) {
+    table_print(columns, sizeof columns / sizeof *columns, rows, true, out);
     return;
-  fprintf(out, "\n%s: %.0f of %.0f cells measured in %.2f s on %s, %.4g processors\n",
+  }
+  json_t *chosen = chosen_rows(rows);
+  table_print(columns, sizeof columns / sizeof *columns, chosen, false, out);
+  json_decref(chosen);
+  double step = number_at(data, "step_microseconds"), before = number_at(data, "default_step_microseconds");
+  fprintf(out, "\n%s: %.0f of %.0f cells measured in %.2f s on %s, %.4g processors; --format tsv has %zu of them\n",
           json_string_value(json_at(data, "job")), number_at(data, "measured"), number_at(data, "cells"),
-          number_at(data, "seconds"), json_string_value(json_at(data, "host.cpu")), number_at(data, "host.processors"));
-  fprintf(out, "a step of training takes %.1f us with %.0f lanes, %.0f threads, block %.0f; %.1f us by default\n",
-          number_at(data, "step_microseconds"), number_at(data, "lanes"), number_at(data, "threads"),
-          number_at(data, "block"), number_at(data, "default_step_microseconds"));
+          number_at(data, "seconds"), json_string_value(json_at(data, "host.cpu")), number_at(data, "host.processors"),
+          json_array_size(rows));
+  fprintf(out, "a step of training takes %.1f us with ", step);
+  write_split(data, out);
+  if (step < before)
+    fprintf(out, "; %.1f us with the built-in choice\n", before);
+  else
+    fputs("; the built-in choice is as fast\n", out);
   if (json_is_true(json_object_get(data, "changed")))
     fprintf(out, "the next start %s that\n", call->checks ? "would take" : "takes");
 }
