@@ -88,19 +88,21 @@ static const char *known_word(size_t i) {
   return type ? type->word : NULL;
 }
 
+/* Whatever its case; NULL: none is near, more than half of the word would have to change. */
 static const char *nearest_word(const char *word) {
-  const char *best = NULL;
-  size_t best_distance = 0;
-  for (size_t i = 0;; i++) {
-    const char *known = known_word(i);
-    if (!known)
-      return best;
-    size_t distance = edit_distance(word, known);
-    if (!best || distance < best_distance) {
+  char lower[MAX_LAYER_NAME_BYTES];
+  size_t n = strlen(word), best_distance = n / 2 + 1;
+  const char *best = NULL, *known;
+  for (size_t i = 0; i <= n; i++)
+    lower[i] = (char)tolower((unsigned char)word[i]);
+  for (size_t i = 0; (known = known_word(i)); i++) {
+    size_t distance = edit_distance(lower, known);
+    if (distance < best_distance) {
       best = known;
       best_distance = distance;
     }
   }
+  return best;
 }
 
 /* ---- one layer */
@@ -117,9 +119,12 @@ __attribute__((format(printf, 4, 5))) static enum err fail(const struct parser *
 }
 
 static enum err unknown_layer(const struct parser *p, const struct word *w) {
-  if (w)
-    return fail(p, w->column, ERR_SYNTAX, "unknown layer '%s', did you mean '%s'?", w->text, nearest_word(w->text));
-  return fail(p, column_of(p, w), ERR_SYNTAX, "a layer is missing");
+  if (!w)
+    return fail(p, column_of(p, w), ERR_SYNTAX, "a layer is missing");
+  const char *near = nearest_word(w->text);
+  if (near)
+    return fail(p, w->column, ERR_SYNTAX, "unknown layer '%s', did you mean '%s'?", w->text, near);
+  return fail(p, w->column, ERR_SYNTAX, "unknown layer '%s'; `starling help layers` has all", w->text);
 }
 
 /* The next word as what `known` says. */
