@@ -318,6 +318,22 @@ static struct kit_file typed_rows(int n, const char *rest) {
   return f;
 }
 
+/* Small values are no standardised ones where the contract's scaling says that they are small. */
+START_TEST(a_range_that_is_too_narrow_is_named) {
+  struct contract *c = press();
+  c->scale.mean[1] = 0.1;
+  c->scale.sd[1] = 1.1;
+  c->features[1].range_lo = 0;
+  c->features[1].range_hi = 1;
+  struct kit_file f = rows(300, 0.25, -21.5 / 4);
+  struct findings found = checked_text(&f, c);
+  expect(&found, FINDING_RANGE, "feature 1 \"temp_C\"", true, "or widen the range");
+  ck_assert_uint_eq(found.n, 1);
+  findings_done(&found);
+  contract_free(c);
+}
+END_TEST
+
 /* Proposes from the text; "" is no label column. */
 static enum err proposed(const struct kit_file *f, const char *label, const enum task *task, struct contract **out_c,
                          char reason[MAX_REASON_BYTES]) {
@@ -389,8 +405,9 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("models/check", categories_and_blanks_are_proposed_and_checked, columns_are_told_apart,
-                   good_data_have_no_finding, wrong_units_are_named, kelvin_is_told_as_people_do,
-                   a_few_outliers_are_no_unit, a_far_mean_without_a_known_unit_is_another_scaling,
-                   every_finding_is_told, test_samples_that_were_trained_on_are_counted,
-                   images_are_judged_as_one_quantity, samples_that_were_read_are_judged_too);
+                   a_range_that_is_too_narrow_is_named, good_data_have_no_finding, wrong_units_are_named,
+                   kelvin_is_told_as_people_do, a_few_outliers_are_no_unit,
+                   a_far_mean_without_a_known_unit_is_another_scaling, every_finding_is_told,
+                   test_samples_that_were_trained_on_are_counted, images_are_judged_as_one_quantity,
+                   samples_that_were_read_are_judged_too);
 }
