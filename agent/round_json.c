@@ -3,9 +3,11 @@
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "agent/text.h"
 #include "crypto/key_text.h"
 
 json_t *json_number(double value) {
@@ -46,6 +48,17 @@ static json_t *digest_text(const struct digest *d) {
   char text[DIGEST_TEXT_BYTES];
   digest_hex(d, text);
   return digest_is_zero(d) ? json_null() : json_string(text);
+}
+
+json_t *json_text(const char *text) {
+  size_t capacity = 4 * strlen(text) + 1;
+  char *clean = malloc(capacity);
+  if (!clean)
+    return NULL;
+  text_escape(text, clean, capacity);
+  json_t *made = json_string(clean);
+  free(clean);
+  return made;
 }
 
 json_t *json_names(const struct class_name *names, size_t n) {

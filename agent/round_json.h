@@ -22,6 +22,9 @@ json_t *contribution_json(const struct store_contribution *c);
 /* A round with "peers": its contributions. */
 json_t *round_json_with_peers(const struct store_round *r, const struct store_contribution *rows, size_t n_rows);
 
+/* A text that may hold any bytes, as those of files of data: what is no character stands as \\xNN (agent/text.h). NULL: no memory. */
+json_t *json_text(const char *text);
+
 /* Names of classes or categories, in their order. */
 json_t *json_names(const struct class_name *names, size_t n);
 

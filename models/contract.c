@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "base/utf8.h"
 #include "models/formats/number.h"
 #include "models/text.h"
 
@@ -196,8 +197,8 @@ __attribute__((format(printf, 3, 4))) static enum err say(char *reason, enum err
 }
 
 static bool is_printable(const char *name) {
-  for (; *name != '\0'; name++)
-    if ((unsigned char)*name < 0x20 || *name == 0x7f)
+  for (size_t n; *name != '\0'; name += n)
+    if ((n = utf8_character_bytes(name)) == 0)
       return false;
   return true;
 }
@@ -208,7 +209,9 @@ static enum err check_names(char *reason, const char *what, const char *names, s
   for (size_t i = 0; i < n; i++) {
     const char *name = names + i * stride;
     if (name[0] == '\0' || !is_printable(name))
-      return say(reason, ERR_SYNTAX, "%s %zu is empty or has control characters; give it a printable name", what, i);
+      return say(reason, ERR_SYNTAX,
+                 "%s %zu is empty, no UTF-8 or has control characters; give it a printable name, save files as UTF-8",
+                 what, i);
     for (size_t j = 0; j < i; j++)
       if (strcmp(name, names + j * stride) == 0)
         return say(reason, ERR_EXISTS, "%s \"%s\" stands twice; names must differ", what, name);
@@ -323,7 +326,8 @@ static enum err check_inputs(const struct contract *c, char *reason) {
   if (c->n_features > 0 && c->label[0] == '\0' && task_type(c->task)->needs_label)
     return say(reason, ERR_RANGE, "columns need a `label`: the name or the number of the column to learn");
   if (!is_printable(c->label))
-    return say(reason, ERR_SYNTAX, "the name of the label's column has control characters");
+    return say(reason, ERR_SYNTAX,
+               "the name of the label's column has control characters or is no UTF-8; save the file as UTF-8");
   for (size_t i = 0; i < c->n_features; i++) {
     enum err e = check_answer_hidden(c, c->features[i].name, reason);
     if (e != ERR_OK)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "agent/round_json.h"
 #include "agent/text.h"
 #include "base/must.h"
 
@@ -95,7 +96,7 @@ void answer_warn(struct call *call, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  json_array_append_new(call->warnings, json_string(text));
+  json_array_append_new(call->warnings, json_text(text));
 }
 
 void view_state_change(const struct call *call, const json_t *data, const char *what, const char *state, FILE *out) {

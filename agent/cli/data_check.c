@@ -6,6 +6,7 @@
 #include "agent/cli/answer.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
+#include "agent/round_json.h"
 #include "crypto/digest.h"
 #include "models/data/check.h"
 
@@ -28,10 +29,10 @@ struct data_role {
 static void add_findings(struct report *r, const char *path, const struct findings *f) {
   for (size_t i = 0; i < f->n; i++) {
     const struct finding *it = &f->items[i];
-    json_array_append_new(r->findings, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "file", path, "severity",
+    json_array_append_new(r->findings, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "file", path, "severity",
                                                  it->is_error ? "error" : "warning", "code", finding_name(it->code),
-                                                 "about", it->about, "sentence", it->sentence, "line",
-                                                 it->line ? json_integer((json_int_t)it->line) : json_null()));
+                                                 "about", json_text(it->about), "sentence", json_text(it->sentence),
+                                                 "line", it->line ? json_integer((json_int_t)it->line) : json_null()));
   }
   r->n_errors += f->n_errors;
   r->n_warnings += f->n + f->n_left_out - f->n_errors;

@@ -6,6 +6,7 @@
 
 #include "agent/cli/answer.h"
 #include "agent/cli/verbs.h"
+#include "agent/round_json.h"
 #include "agent/scalar.h"
 #include "models/data/proposal.h"
 #include "models/formats/number.h"
@@ -154,8 +155,8 @@ static int answer_contract(struct call *call, const struct profile *p, const str
   char *yaml = contract_yaml(p, c, is_guess);
   for (size_t k = 0; k < p->n_columns && !p->is_image; k++)
     if (proposal_left_out(p, k))
-      json_array_append_new(left_out,
-                            json_pack("{s:s, s:s}", "column", p->columns[k].name, "why", proposal_left_out(p, k)));
+      json_array_append_new(
+          left_out, json_pack("{s:o, s:s}", "column", json_text(p->columns[k].name), "why", proposal_left_out(p, k)));
   json_t *data = json_pack("{s:s, s:b, s:I, s:I, s:I, s:o, s:s}", "task", task_name(c->task), "task_is_guessed",
                            is_guess, "samples", (json_int_t)p->n_samples, "inputs", (json_int_t)contract_n_inputs(c),
                            "classes", (json_int_t)c->n_classes, "left_out", left_out, "yaml", yaml ? yaml : "");

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/round_json.h"
 #include "agent/run/parts.h"
 #include "crypto/key_text.h"
 
@@ -60,7 +61,7 @@ static json_t *row_of(struct agent *a, const struct known_file *k) {
   json_object_set_new(o, "validation", is_measured ? json_real(mean) : json_null());
   json_object_set_new(o, "signed_by", json_string(agent_name_of_key(a, &k->file.proposer)));
   json_object_set_new(o, "proposer", json_string(key));
-  json_object_set_new(o, "note", json_string(j && serving_is(j) ? serving_note(a, k->file.name) : k->fault));
+  json_object_set_new(o, "note", json_text(j && serving_is(j) ? serving_note(a, k->file.name) : k->fault));
   return o;
 }
 

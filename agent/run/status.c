@@ -278,8 +278,8 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "metric", json_string(metric_name(contract_metric(job->contract))));
   json_object_set_new(o, "local", v.metrics.has_local ? json_number(v.metrics.local_headline) : json_null());
   json_object_set_new(o, "global", v.metrics.has_global ? json_number(v.metrics.global_headline) : json_null());
-  json_object_set_new(o, "local_note", json_string(j->local_note));
-  json_object_set_new(o, "global_note", json_string(j->global_note));
+  json_object_set_new(o, "local_note", json_text(j->local_note));
+  json_object_set_new(o, "global_note", json_text(j->global_note));
   json_object_set_new(o, "shadow", shadow_object(j));
   json_object_set_new(o, "merged", json_integer(v.n_merged));
   json_object_set_new(o, "expected", json_integer(v.n_expected));
@@ -324,7 +324,7 @@ json_t *status_json(const struct agent_job *j, uint64_t now_ms) {
     json_array_append_new(listen, json_string(a->config->listen[i]));
   json_object_set_new(o, "listen", listen);
   json_object_set_new(o, "word", json_string(v.word));
-  json_object_set_new(o, "why", json_string(v.why));
+  json_object_set_new(o, "why", json_text(v.why));
   json_object_set_new(o, "change", json_integer((json_int_t)status_change(j)));
   json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
@@ -361,6 +361,6 @@ json_t *status_health_json(const struct agent *a) {
   json_t *o = json_object();
   json_object_set_new(o, "healthy", json_boolean(is_healthy));
   json_object_set_new(o, "word", json_string(v.word));
-  json_object_set_new(o, "why", json_string(v.why));
+  json_object_set_new(o, "why", json_text(v.why));
   return o;
 }

@@ -162,5 +162,28 @@ class Check(Folder):
             self.assertIn(says, answer.err)
 
 
+class Latin(Folder):
+    """Tables as old spreadsheets save them: what is no UTF-8 is shown, and never lost on the way into JSON."""
+
+    def test_a_class_is_shown(self):
+        self.write("a.job.yaml", "job: a\ntask: classify\nlabel: verdict\nclasses: [ ok, Maß ]\nfeatures: [ x ]\nmodel: dense classes\n")
+        (self.folder / "a.csv").write_bytes(b"x,verdict\n" + b"".join(b"%d,%s\n" % (i, [b"ok", b"Ma\xdf"][i % 2]) for i in range(60)))
+        findings, table = self.check("a.csv", "--job", "a.job.yaml")
+        self.assertIn(("error", "class-unknown", 'class "Ma\\xdf"'), findings)
+        self.assertIn('class "Ma\\xdf"', table.out)
+
+    def test_names_are_refused_or_left_out(self):
+        rows = b"".join(b"%d,n%d,%s\n" % (i, i, [b"ok", b"Ma\xdf"][i % 2]) for i in range(60))
+        (self.folder / "a.csv").write_bytes(b"x,Ma\xdf,verdict\n" + rows)
+        refused = self.run_here("data", "contract", "a.csv")
+        self.assertEqual(refused.code, 1)
+        self.assertIn("save files as UTF-8", refused.err)
+        (self.folder / "a.csv").write_bytes(b"x,Ma\xdf,verdict\n" + rows.replace(b"Ma\xdf", b"Ma\xc3\x9f"))
+        for words in ([], ["--format", "json"]):
+            proposed = self.run_here("data", "contract", "a.csv", *words)
+            self.assertEqual(proposed.code, 0, proposed)
+            self.assertIn("Ma\\xdf" if not words else "Ma\\\\xdf", proposed.out)
+
+
 if __name__ == "__main__":
     main()

@@ -203,6 +203,12 @@ static void spoil_class_twice(struct contract *c) {
 static void spoil_class_empty(struct contract *c) {
   c->classes[1].text[0] = '\0';
 }
+static void spoil_class_latin(struct contract *c) {
+  snprintf(c->classes[1].text, sizeof c->classes[1].text, "Ma\xdf");
+}
+static void spoil_class_control(struct contract *c) {
+  snprintf(c->classes[1].text, sizeof c->classes[1].text, "a\xc2\x85");
+}
 static void spoil_regression(struct contract *c) {
   c->task = TASK_REGRESS;
 }
@@ -308,6 +314,8 @@ START_TEST(check_says_what_is_wrong) {
       {spoil_classes, ERR_RANGE, "two or more"},
       {spoil_class_twice, ERR_EXISTS, "class \"ok\" stands twice"},
       {spoil_class_empty, ERR_SYNTAX, "class 1 is empty"},
+      {spoil_class_latin, ERR_SYNTAX, "save files as UTF-8"},
+      {spoil_class_control, ERR_SYNTAX, "control characters"},
       {spoil_regression, ERR_RANGE, "regression has no classes"},
       {spoil_loss, ERR_RANGE, "the loss of task classify is cross-entropy"},
       {spoil_both_inputs, ERR_RANGE, "exactly one"},
