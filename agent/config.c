@@ -513,11 +513,12 @@ static enum err check_model(struct loader *l) {
   char reason[MAX_REASON_BYTES];
   struct schema *schema;
   size_t n_bytes;
-  uint32_t batch = l->site_job->job.train.batch;
+  const uint32_t batch = l->site_job->job.train.batch;
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return FAIL(l, GROUP_JOB, "model", e, "%s", reason);
-  e = learner_workspace(schema, batch, NULL, &n_bytes);
+  const struct learner_config learner = {.schema = schema, .train = l->site_job->job.train};
+  e = learner_memory(&learner, &n_bytes);
   schema_free(schema);
   if (e == ERR_LIMIT)
     return FAIL(l, GROUP_JOB, "model", e,

@@ -103,39 +103,68 @@ static enum err allocate_model(struct learner *l) {
 
 /* Room for the training batch, or for more to judge by where samples are small. */
 static enum err plan_net(const struct arch *arch, uint32_t batch, const struct selection *selection,
-                         struct net_config *out_config, size_t *out_floats) {
+                         struct net_config *out_config, struct net_size *out_size) {
   struct net_config config = {.max_batch = batch, .batch = batch, .cpu = cpu_detect(), .selection = selection};
-  size_t n_training, n_judging;
-  enum err e = net_workspace(arch, &config, &n_training);
+  struct net_size training, judging;
+  enum err e = net_measure(arch, &config, &training);
   if (e)
     return e;
   *out_config = config;
-  *out_floats = n_training;
+  *out_size = training;
   for (config.max_batch = EVALUATION_BATCH; config.max_batch > batch; config.max_batch /= 2) {
-    e = net_workspace(arch, &config, &n_judging);
-    if (e == ERR_OK && (n_judging <= EVALUATION_FLOATS || n_judging == n_training)) {
+    e = net_measure(arch, &config, &judging);
+    if (e == ERR_OK && (judging.n_workspace <= EVALUATION_FLOATS || judging.n_workspace == training.n_workspace)) {
       *out_config = config;
-      *out_floats = n_judging;
+      *out_size = judging;
       return ERR_OK;
     }
   }
   return ERR_OK;
 }
 
-enum err learner_workspace(const struct schema *schema, uint32_t batch, const struct selection *selection,
-                           size_t *out_bytes) {
-  struct net_config config;
-  size_t n_floats;
-  enum err e = plan_net(schema_arch(schema), batch, selection, &config, &n_floats);
-  if (!e)
-    *out_bytes = n_floats * sizeof(float);
-  return e;
+/* x, x̂ and the spare one; what the optimiser has. */
+static size_t own_arrays(const struct train_config *train) {
+  return 3 + optimiser_states(train->optimiser.kind) + !optimiser_folds(&train->optimiser);
+}
+
+/* What the heap takes for so many bytes: its own word and a line, or the pages that are only theirs. */
+static size_t heap_bytes(size_t n_bytes) {
+  enum { MAPPED_BYTES = 128 << 10, PAGE_BYTES = 4096, LINE_BYTES = 64 };
+  return n_bytes == 0 ? 0 : n_bytes + (n_bytes < MAPPED_BYTES ? 2 * LINE_BYTES : PAGE_BYTES + LINE_BYTES);
+}
+
+static size_t array_bytes_of(size_t n_floats) {
+  return heap_bytes(n_floats * sizeof(float));
+}
+
+/* No product wraps: what is laid out is at most a few times MAX_PARAMETERS, of which there are at most MAX_PEERS copies. */
+enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
+  enum {
+    OF_LAYER = 256 /* in the net's tables */,
+    OF_LANE = 64,
+    OF_ALL = 4096 /* learner, net, the last small arrays */
+  };
+  const struct arch *arch = schema_arch(c->schema);
+  struct net_config net;
+  struct net_size size;
+  enum err e = plan_net(arch, c->train.batch, c->selection, &net, &size);
+  if (e)
+    return e;
+  size_t lanes = c->selection != NULL ? c->selection->lanes : 1;
+  *out_bytes =
+      array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
+      own_arrays(&c->train) * array_bytes_of(size.n_floats) +
+      c->n_copies * array_bytes_of(schema_parameters(c->schema)) + 2 * array_bytes_of(net.max_batch * arch->n_outputs) +
+      heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
+      heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
+      c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE + arch->n_layers * OF_LAYER + OF_ALL;
+  return ERR_OK;
 }
 
 static enum err open_net(struct learner *l) {
   struct net_config config;
-  size_t n_floats;
-  enum err e = plan_net(l->arch, l->config.train.batch, l->config.selection, &config, &n_floats);
+  struct net_size size;
+  enum err e = plan_net(l->arch, l->config.train.batch, l->config.selection, &config, &size);
   if (e)
     return e;
   config.team = l->config.team;

@@ -57,10 +57,11 @@ struct learner;
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
 void learner_free(struct learner *l);
 
-/* What the layers' workspace of such a learner takes, beside the models; the schema has an architecture, the batch is 1 …
- * MAX_BATCH. ERR_LIMIT: more than 1 GiB, so that learner_open would fail; ERR_NO_MEMORY. */
-MUST_USE enum err learner_workspace(const struct schema *schema, uint32_t batch, const struct selection *selection,
-                                    size_t *out_bytes);
+/* What learner_open takes for such a learner: models and copies as they are laid out, the layers' workspace, lanes; of the
+ * config only schema, train, codec, n_copies and selection count. The schema has an architecture, the batch is 1 … MAX_BATCH.
+ * Never less than it is, and at most a quarter more, or 8 KiB. ERR_LIMIT: more than 1 GiB between the layers, so that learner_open
+ * would fail; ERR_NO_MEMORY. */
+MUST_USE enum err learner_memory(const struct learner_config *config, size_t *out_bytes);
 
 /* What a model is judged on: this site's two splits (models/data/dataset.h), and a set that all sites share. */
 enum test_set { TEST_LOCAL, TEST_VALIDATION, TEST_GLOBAL, N_TEST_SETS };

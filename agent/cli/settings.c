@@ -13,6 +13,8 @@
 #include "agent/core/work.h"
 #include "agent/key.h"
 #include "agent/round_json.h"
+#include "agent/site_job.h"
+#include "agent/tuning.h"
 #include "crypto/key_text.h"
 #include "models/learner.h"
 #include "models/schema.h"
@@ -151,9 +153,71 @@ static enum err check_data_files(const struct config *c, const struct site_job_c
   return ERR_OK;
 }
 
-/* What the model trained alone will cost, 0 without one; by auto it may end soon. */
-static size_t shadow_bytes(const struct config *c, const struct site_job_config *s, size_t model, size_t workspace) {
-  return shadow_is_wanted(c, s) ? (SHADOW_ARRAYS + learner_half_arrays(&s->job.train)) * model + workspace : 0;
+/* ---- how a start will compute ---- */
+
+/* Of the ways that can be chosen, about the one that takes most: as many lanes as any, and each kernel that takes more. */
+static enum err largest_selection(const struct plan *p, struct learner_config *learner, struct selection *out) {
+  size_t most = 0, n_bytes = 0;
+  enum err e;
+  plan_defaults(p, out);
+  for (size_t i = 0; i < p->n_splits; i++)
+    out->lanes = p->splits[i].lanes > out->lanes ? p->splits[i].lanes : out->lanes;
+  learner->selection = out;
+  if ((e = learner_memory(learner, &most)) != ERR_OK)
+    return e;
+  for (size_t o = 0; o < p->n_operations; o++)
+    for (uint32_t v = 0; v < p->operations[o].n_variants; v++) {
+      struct selection other = *out;
+      learner->selection = &other;
+      if (selection_put(&other, p->keys[o], plan_kernel(p, o, v)) == ERR_OK &&
+          learner_memory(learner, &n_bytes) == ERR_OK && n_bytes > most) {
+        most = n_bytes;
+        *out = other;
+      }
+    }
+  learner->selection = out;
+  return ERR_OK;
+}
+
+/* As it was measured here, else as it may be; a learner without a selection is what computes where nothing is measured. */
+static enum err select_for_forecast(const struct config *c, const struct site_job_config *s,
+                                    struct learner_config *learner, struct selection *out) {
+  const struct cpu cpu = cpu_detect();
+  const struct host host = host_look("");
+  uint32_t threads = host_threads(&host) / (uint32_t)c->n_jobs;
+  char path[MAX_PATH_BYTES];
+  struct plan *p = calloc(1, sizeof *p);
+  struct tuning *t = calloc(1, sizeof *t);
+  enum err e = p != NULL && t != NULL ? ERR_OK : ERR_NO_MEMORY;
+  if (e != ERR_OK || c->kernels != KERNELS_MEASURED ||
+      plan_make(schema_arch(learner->schema), s->job.train.batch, &cpu, threads > 1 ? threads : 1, p) != ERR_OK)
+    goto out;
+  if (tuning_path(c->state_dir, s->job.name, s->job.version, path) != ERR_OK || tuning_file_read(path, p, t) != ERR_OK)
+    *t = (struct tuning){0};
+  const struct tuned_host *known = tuning_find(t, &host);
+  if (known != NULL)
+    *out = known->selection;
+  learner->selection = out;
+  if (known == NULL)
+    e = largest_selection(p, learner, out);
+  tuning_done(t);
+out:
+  free(p);
+  free(t);
+  return e;
+}
+
+/* What the learner of a job will take, and the one of the model trained alone: 0 without one; by auto it may end soon. */
+static enum err forecast_learners(const struct config *c, const struct site_job_config *s, const struct schema *schema,
+                                  size_t *out_bytes, size_t *out_shadow) {
+  struct learner_config learner = site_job_learner(s, schema);
+  struct selection selection = {0};
+  *out_shadow = 0;
+  enum err e = select_for_forecast(c, s, &learner, &selection);
+  if (e == ERR_OK && shadow_is_wanted(c, s))
+    e = learner_memory(&learner, out_shadow);
+  learner.n_copies = c->n_peers;
+  return e == ERR_OK ? learner_memory(&learner, out_bytes) : e;
 }
 
 /* Seconds a round that it took last, or that the site's own training took, which is as long; null before the first. */
@@ -172,25 +236,22 @@ static json_t *shadow_seconds(const struct config *c, const struct site_job_conf
   return json_number(digest_is_zero(&last.shadow) ? last.train_seconds : last.shadow_seconds);
 }
 
-/* What the jobs will cost: the models and the layers' workspace in memory, and the updates of one round. */
+/* What the jobs will cost: learners, what was committed, and a snapshot and a payload in flight in memory; the updates of one
+ * round. */
 static json_t *forecast_job(const struct config *c, const struct site_job_config *s) {
-  enum {
-    OWN_MODELS = 3
-  }; /* gradient, the public copy's next state, a payload in flight; beside a half, and its snapshot in flight */
   const struct job_config *job = &s->job;
   struct schema *schema;
   char reason[MAX_REASON_BYTES];
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return NULL; /* config_load has made the same one */
-  size_t n_parameters = schema_parameters(schema), workspace = 0;
-  enum err e = learner_workspace(schema, job->train.batch, NULL, &workspace);
+  size_t n_parameters = schema_parameters(schema), learner = 0, shadow = 0;
+  enum err e = forecast_learners(c, s, schema, &learner, &shadow);
   schema_free(schema);
   if (e)
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
   size_t half = learner_half_arrays(&job->train);
-  size_t shadow = shadow_bytes(c, s, model, workspace);
-  size_t memory = (OWN_MODELS + 2 * half + c->n_peers) * model + workspace + shadow;
+  size_t memory = learner + shadow + 2 * half * model + codec_bound(job->contract->codec, n_parameters);
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);

@@ -25,14 +25,13 @@ struct buffer {
 
 /* ---- trainer ------------------------------------------------------------------------------------------------------ */
 
-enum { SHADOW_ARRAYS = 1 /* of P floats beside those of its half: the other one that a learner has for peers */ };
-
 /* The model that is trained alone beside the swarm's, after its last training (agent/run/shadow.h). */
 struct shadow_figures {
   bool is_on;
   uint64_t n_trainings, n_steps; /* in all */
   double seconds, headline;      /* of the last one; headline on the local test set, NaN: none */
   double share;                  /* of a round's time, median of the last rounds */
+  size_t memory_bytes;           /* of its learner */
 };
 
 enum trainer_job_kind {

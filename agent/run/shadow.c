@@ -85,7 +85,10 @@ enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
     return ERR_OK;
   struct learner_config config = *start->learner;
   config.n_copies = 0;
-  enum err e = learner_open(&config, &s->learner);
+  size_t memory_bytes = 0;
+  enum err e = learner_memory(&config, &memory_bytes);
+  if (e == ERR_OK)
+    e = learner_open(&config, &s->learner);
   if (e == ERR_OK)
     e = learner_attach(s->learner, start->train, start->tests);
   if (e == ERR_OK && start->is_first && start->first != NULL)
@@ -96,6 +99,7 @@ enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
   }
   enum err stored = start->stored->n_bytes > 0 ? restore(s, start->stored) : ERR_OK;
   s->figures.is_on = true;
+  s->figures.memory_bytes = memory_bytes;
   s->figures.headline = __builtin_nan("");
   if (stored != ERR_OK) {
     snprintf(s->note, sizeof s->note, "the stored model trained alone: %s; there is none from now on",

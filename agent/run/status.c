@@ -232,18 +232,13 @@ static void judge(const struct agent_job *j, struct verdict *v) {
 static json_t *shadow_object(const struct agent_job *j) {
   static const char *const modes[] = {[SHADOW_AUTO] = "auto", [SHADOW_ON] = "on", [SHADOW_OFF] = "off"};
   const struct shadow_figures *f = &j->shadow;
-  const struct train_config *train = &j->config->job.train;
-  size_t model = codec_full_bytes(schema_parameters(j->schema)), workspace = 0;
-  size_t memory = (SHADOW_ARRAYS + learner_half_arrays(train)) * model;
-  if (learner_workspace(j->schema, train->batch, NULL, &workspace) == ERR_OK)
-    memory += workspace;
   json_t *o = json_object();
   json_object_set_new(o, "mode", json_string(modes[j->config->shadow]));
   json_object_set_new(o, "on", json_boolean(f->is_on));
   json_object_set_new(o, "headline", f->is_on ? json_number(f->headline) : json_null());
   json_object_set_new(o, "seconds", f->n_trainings > 0 ? json_real(f->seconds) : json_null());
   json_object_set_new(o, "share", f->n_trainings > 0 ? json_real(f->share) : json_null());
-  json_object_set_new(o, "memory_bytes", f->is_on ? json_integer((json_int_t)memory) : json_integer(0));
+  json_object_set_new(o, "memory_bytes", json_integer(f->is_on ? (json_int_t)f->memory_bytes : 0));
   return o;
 }
 

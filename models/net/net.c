@@ -206,9 +206,18 @@ static void find_ranges(struct net *net) {
 
 /* ---- opening and closing */
 
+/* Its row of each further lane. */
+static enum err measure_lanes(const struct net *net, size_t *out_floats) {
+  size_t total;
+  if (!size_mul(net->n_lanes - 1, whole_lines(net->n_floats), &total) || total > MAX_WORKSPACE)
+    return ERR_LIMIT;
+  *out_floats = total;
+  return ERR_OK;
+}
+
 /* A net without workspace, and how large that has to be. */
 static enum err net_plan(const struct arch *arch, const struct net_config *config, struct net **out_net,
-                         size_t *out_floats) {
+                         struct net_size *out_size) {
   MUST(config->max_batch >= 1 && config->max_batch <= MAX_BATCH);
   struct room counting = {0};
   struct net *net = calloc(1, sizeof *net + arch->n_layers * sizeof *net->places);
@@ -224,30 +233,29 @@ static enum err net_plan(const struct arch *arch, const struct net_config *confi
   }
   choose(net, config);
   lay_out(net, &counting);
-  if (counting.overflow) {
+  struct net_size size = {.n_workspace = counting.used, .n_floats = net->n_floats};
+  if (counting.overflow || measure_lanes(net, &size.n_lanes)) {
     net_free(net);
     return ERR_LIMIT;
   }
   *out_net = net; /* now the caller's */
-  *out_floats = counting.used;
+  *out_size = size;
   return ERR_OK;
 }
 
-enum err net_workspace(const struct arch *arch, const struct net_config *config, size_t *out_floats) {
+enum err net_measure(const struct arch *arch, const struct net_config *config, struct net_size *out_size) {
   struct net *net = NULL;
-  enum err e = net_plan(arch, config, &net, out_floats);
+  enum err e = net_plan(arch, config, &net, out_size);
   net_free(net);
   return e;
 }
 
 /* Not in the workspace, which net_load writes to: what pads the layouts stays 0. */
-static enum err open_lanes(struct net *net) {
-  size_t row = whole_lines(net->n_floats), total;
+static enum err open_lanes(struct net *net, size_t n_floats) {
+  size_t row = whole_lines(net->n_floats);
   if (net->n_lanes == 1)
     return ERR_OK;
-  if (!size_mul(net->n_lanes - 1, row, &total) || total > MAX_WORKSPACE)
-    return ERR_LIMIT;
-  net->lane_g = floats_new(total);
+  net->lane_g = floats_new(n_floats);
   if (!net->lane_g)
     return ERR_NO_MEMORY;
   for (size_t k = 1; k < net->n_lanes; k++)
@@ -257,14 +265,14 @@ static enum err open_lanes(struct net *net) {
 
 enum err net_open(const struct arch *arch, const struct net_config *config, struct net **out_net) {
   struct net *net = NULL;
-  size_t n_floats;
+  struct net_size size;
   openblas_set_num_threads(1);
-  enum err e = net_plan(arch, config, &net, &n_floats);
+  enum err e = net_plan(arch, config, &net, &size);
   if (e)
     return e;
-  net->workspace = floats_new(n_floats);
+  net->workspace = floats_new(size.n_workspace);
   net->ranges = calloc(arch->n_layers, sizeof *net->ranges);
-  e = net->workspace && net->ranges ? open_lanes(net) : ERR_NO_MEMORY;
+  e = net->workspace && net->ranges ? open_lanes(net, size.n_lanes) : ERR_NO_MEMORY;
   if (e) {
     net_free(net);
     return e;

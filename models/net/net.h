@@ -40,10 +40,16 @@ struct net_config {
 /* The kernels that OpenBLAS has chosen for this CPU, "HASWELL". */
 const char *net_blas(void);
 
-/* Floats of the workspace that net_open would take. ERR_LIMIT: above 2^28. */
-MUST_USE enum err net_workspace(const struct arch *arch, const struct net_config *config, size_t *out_floats);
+/* Floats that net_open would take, in its workspace and for the gradients of all lanes but the first; and those of an array in the
+ * training layout, as net_floats says. */
+struct net_size {
+  size_t n_workspace, n_lanes, n_floats;
+};
 
-/* `arch` is borrowed for the net's life. ERR_LIMIT as net_workspace; ERR_NO_MEMORY. */
+/* ERR_LIMIT: workspace or lanes are above 2^28 floats; ERR_NO_MEMORY. */
+MUST_USE enum err net_measure(const struct arch *arch, const struct net_config *config, struct net_size *out_size);
+
+/* `arch` is borrowed for the net's life. Errors as net_measure. */
 MUST_USE enum err net_open(const struct arch *arch, const struct net_config *config, struct net **out_net);
 void net_free(struct net *net);
 

@@ -1266,15 +1266,19 @@ START_TEST(workspace_is_forecast) {
   struct schema *a = toy_schema("dense 16, relu, dense classes", &small);
   struct schema *b = toy_schema("conv 3x3x32 pad 1, relu, pool 2, globalpool, dense classes", &large);
   size_t of_a = 0, of_b = 0, of_two = 0;
-  ck_assert_int_eq(learner_workspace(a, 16, NULL, &of_a), ERR_OK);
+  struct learner_config of = {.schema = a, .train = {.batch = 16}};
+  ck_assert_int_eq(learner_memory(&of, &of_a), ERR_OK);
   ck_assert_uint_ge(of_a, 256 * sizeof(float[N_INPUTS + 2 * 16 + N_CLASSES]));
   ck_assert_uint_le(of_a, 1 << 20);
-  ck_assert_int_eq(learner_workspace(b, 1, NULL, &of_b), ERR_OK);
+  of = (struct learner_config){.schema = b, .train = {.batch = 1}};
+  ck_assert_int_eq(learner_memory(&of, &of_b), ERR_OK);
   ck_assert_uint_ge(of_b, sizeof(float[64 * 64 * 32]));
   ck_assert_uint_le(of_b, 4 << 20);
-  ck_assert_int_eq(learner_workspace(b, 64, NULL, &of_two), ERR_OK);
+  of.train.batch = 64;
+  ck_assert_int_eq(learner_memory(&of, &of_two), ERR_OK);
   ck_assert_uint_ge(of_two, 64 * sizeof(float[64 * 64 * 32]));
-  ck_assert_int_eq(learner_workspace(b, MAX_BATCH, NULL, &of_two), ERR_LIMIT);
+  of.train.batch = MAX_BATCH;
+  ck_assert_int_eq(learner_memory(&of, &of_two), ERR_LIMIT);
   schema_free(a);
   schema_free(b);
 }
