@@ -13,7 +13,7 @@
  *   im2col-batch     the same with the windows of the whole batch
  *   matmul           1×1 with stride 1: the input is that matrix already
  *   winograd         F(2×2, 3×3) for 3×3 with stride 1: 16 products instead of 36 (Lavin & Gray 2016)
- *   winograd-series  F(4, 3) for series, 3 taps with stride 1, channels in sixteens: 6 products instead of 12, on packed
+ *   winograd-series  F(6, 3) for series, 3 taps with stride 1, channels in sixteens: 8 products instead of 18, on packed
  *                    weights; its tiles do not leave the first cache, nor is a relu's gradient written anywhere
  *
  * All equal each other to 1e-4 relative. Pure, no allocation. Arrays need no alignment but are fastest on cache lines. */
@@ -47,6 +47,7 @@ struct conv_batch {
 struct conv_gradient {
   const float *dy; /* ∂L/∂y, after the relu and the pool where there are such */
   float *dx;       /* ∂L/∂x, to be written; NULL: not wanted */
+  bool gated;      /* where the kernel gates: dx is x, and becomes 0 where x ≤ 0 */
   float momentum;
   float *g; /* as w is laid out: g ← momentum·g + ∂L/∂w, with 0 from any contents; the gradient of padding is zero */
 };
@@ -55,6 +56,7 @@ struct conv_kernel {
   const char *name;
   struct cpu needs;
   bool pools; /* does a pool of 2×2 with stride 2, the largest value, that follows; for outputs with 2 rows at least */
+  bool gates; /* does conv_gradient.gated */
 
   bool (*fits)(const struct conv_shape *s); /* NULL: any shape */
 

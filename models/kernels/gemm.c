@@ -1,5 +1,6 @@
 #include "models/kernels/gemm.h"
 
+#include <math.h>
 #include <string.h>
 
 #define INLINE __attribute__((always_inline)) inline
@@ -9,6 +10,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define EACH(i, n) UNROLL for (size_t i = 0; i < (n); i++) /* NOLINT(bugprone-macro-parentheses): i is declared */
+
+enum { STRIP = 32 * GEMM_PANEL }; /* inputs of a layer with few outputs: its weights then stay in the first cache */
 
 static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
@@ -68,8 +71,7 @@ static void transpose_block(const float *a, size_t a_stride, float *out, size_t 
   four_store(out + 3 * out_stride, __builtin_shufflevector(high01, high23, 2, 3, 6, 7));
 }
 
-/* out [columns][rows] = aᵀ, a [rows][columns] */
-static void transpose(size_t rows, size_t columns, const float *a, size_t a_stride, float *out, size_t out_stride) {
+void gemm_transpose(size_t rows, size_t columns, const float *a, size_t a_stride, float *out, size_t out_stride) {
   size_t whole_rows = rows - rows % 4, whole_columns = columns - columns % 4;
   for (size_t j = 0; j < whole_columns; j += 4)
     for (size_t i = 0; i < whole_rows; i += 4)
@@ -100,7 +102,7 @@ void gemm_prepare(const struct gemm_shape *s, const float *dy, const float *y, c
     if (!out_delta->columns)
       continue;
     float *columns = out_delta->columns + o * n_padded;
-    transpose(s->n, GEMM_PANEL, panel, GEMM_PANEL, columns, n_padded);
+    gemm_transpose(s->n, GEMM_PANEL, panel, GEMM_PANEL, columns, n_padded);
     for (size_t i = 0; i < GEMM_PANEL && s->n < n_padded; i++)
       memset(columns + i * n_padded + s->n, 0, (n_padded - s->n) * sizeof *columns);
   }
@@ -122,6 +124,14 @@ static four four_max(four a, four b) {
   return (four)(((a > b) & (__typeof__(a > b))a) | (~(a > b) & (__typeof__(a > b))b));
 }
 
+static four four_where_positive(four a, four v) {
+  return (four)((a > 0) & (__typeof__(a > 0))v);
+}
+
+static float four_total(four v) {
+  return (v[0] + v[1]) + (v[2] + v[3]);
+}
+
 static void part_store(float *to, const float *from, size_t n) {
   for (size_t i = 0; i < n; i++)
     to[i] = from[i];
@@ -138,6 +148,8 @@ static void part_store(float *to, const float *from, size_t n) {
 #define fma(a, b, c) ((a) * (b) + (c))
 #define zero() ((four){0})
 #define max(a, b) four_max(a, b)
+#define total(v) four_total(v)
+#define where_positive(a, v) four_where_positive(a, v)
 #define ROWS 2
 #define PANELS 1
 #define LATE false
@@ -153,6 +165,10 @@ __attribute__((target("avx2,fma"))) static __m256i avx2_mask(size_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+__attribute__((target("avx2,fma"))) static float avx2_total(__m256 v) {
+  return four_total((four)_mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)));
+}
+
 #define KERNEL(name) avx2_##name
 #define TARGET __attribute__((target("avx2,fma")))
 #define VEC __m256
@@ -164,6 +180,8 @@ __attribute__((target("avx2,fma"))) static __m256i avx2_mask(size_t n) {
 #define fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define zero() _mm256_setzero_ps()
 #define max(a, b) _mm256_max_ps(a, b)
+#define total(v) avx2_total(v)
+#define where_positive(a, v) _mm256_and_ps(v, _mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ))
 #define ROWS 6
 #define PANELS 1
 #define LATE false
@@ -183,6 +201,8 @@ __attribute__((target("avx2,fma"))) static __m256i avx2_mask(size_t n) {
 #define fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define zero() _mm512_setzero_ps()
 #define max(a, b) _mm512_max_ps(a, b)
+#define total(v) _mm512_reduce_add_ps(v)
+#define where_positive(a, v) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_GT_OQ), v)
 #define ROWS 14
 #define PANELS 2
 #define LATE true
@@ -208,6 +228,8 @@ static float32x4_t neon_max(float32x4_t a, float32x4_t b) {
 #define fma(a, b, c) vfmaq_f32(c, a, b)
 #define zero() vdupq_n_f32(0)
 #define max(a, b) neon_max(a, b)
+#define total(v) vaddvq_f32(v)
+#define where_positive(a, v) vbslq_f32(vcgtq_f32(a, vdupq_n_f32(0)), v, vdupq_n_f32(0))
 #define ROWS 6
 #define PANELS 1
 #define LATE false
@@ -216,7 +238,10 @@ static float32x4_t neon_max(float32x4_t a, float32x4_t b) {
 #endif
 
 #define ROW(kernel, ...)                                                                                               \
-  { #kernel, {__VA_ARGS__ }, kernel##_forward, kernel##_back_inputs, kernel##_back_weights, kernel##_back_bias }
+  {                                                                                                                    \
+#kernel, {__VA_ARGS__ }, kernel##_forward, kernel##_back_inputs, kernel##_back_weights, kernel##_back_bias,        \
+              kernel##_few_forward, kernel##_few_backward                                                              \
+  }
 
 static const struct gemm kernels[] = {
     [GEMM_PORTABLE] = ROW(portable, 0),

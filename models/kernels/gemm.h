@@ -36,6 +36,9 @@ size_t gemm_packed(size_t n_out, size_t n_in);
 void gemm_pack(size_t n_out, size_t n_in, const float *w, float *out_packed);
 void gemm_unpack(size_t n_out, size_t n_in, const float *packed, float *out_w);
 
+/* out [columns][rows] = aᵀ, a [rows][columns]; a row begins a stride behind the one before it. */
+void gemm_transpose(size_t rows, size_t columns, const float *a, size_t a_stride, float *out, size_t out_stride);
+
 /* What back_weights does with the product ∇ = dyᵀ·x. */
 struct gemm_update {
   float *g;       /* packed: g ← momentum·g + ∇ */
@@ -68,6 +71,14 @@ struct gemm {
                        const struct gemm_update *update);
   /* The same of the bias, the arrays of `update` being [gemm_padded(n_out)]. */
   void (*back_bias)(const struct gemm_shape *s, const struct gemm_delta *delta, const struct gemm_update *update);
+
+  /* Few outputs: W, and the arrays of `update`, are [n_out][n_in], n_in a multiple of GEMM_PANEL, bias [n_out]. Sums over
+   * inputs are made lane by lane. */
+  void (*few_forward)(const struct gemm_shape *s, const float *x, const float *w, const float *bias, bool relu,
+                      float *room, float *y);
+  /* dy [n][n_out]; dx, made of w before the step, may be NULL: not wanted. gated: dx is x, and becomes 0 where x ≤ 0. */
+  void (*few_backward)(const struct gemm_shape *s, const float *dy, const float *x, const float *w,
+                       const struct gemm_update *update, bool gated, float *dx);
 };
 
 /* All kernels of this build, in this order, whether this CPU has what they need or not. */

@@ -4,6 +4,8 @@
  *   TARGET         function attribute
  *   VEC, WIDTH     a vector of floats and how many it holds
  *   load(p), store(p, v), store_part(p, v, n), broadcast(p), fma(a, b, c) = a·b + c, zero(), max(a, b) = b when one is NaN
+ *   total(v)       the sum of its values
+ *   where_positive(a, v)   v where a > 0, else 0
  *   ROWS, PANELS   rows of the largest tile, and panels side by side in it
  *   LATE           whether a tile has so many stores that w had better follow later
  *   EACH_ROWS(DO, …)  DO(1, …) … DO(ROWS, …)
@@ -102,7 +104,7 @@ TARGET static void KERNEL(back_inputs)(const struct gemm_shape *s, const struct 
       rows = next_rows(s->n_in, i, ROWS);
       TILE(KERNEL(inputs_tile), rows, panels, s, delta->columns + n, packed + i * GEMM_PANEL, room + i * GEMM_ROOM)
     }
-    transpose(s->n_in, min_size(KERNEL(wide), s->n - n), room, GEMM_ROOM, dx + n * s->x_stride, s->x_stride);
+    gemm_transpose(s->n_in, min_size(KERNEL(wide), s->n - n), room, GEMM_ROOM, dx + n * s->x_stride, s->x_stride);
   }
 }
 
@@ -214,6 +216,137 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
   }
 }
 
+/* ---- few outputs: W is [n_out][n_in], and vectors lie along the inputs, which are whole panels */
+
+/* sums[v][i] += Σ_k w[i][k]·x[v][k], lane by lane, of n_steps inputs; `fresh`: = instead. A tile is outputs × samples. */
+INLINE TARGET static void KERNEL(dots_tile)(size_t rows, size_t samples, bool fresh, size_t n_steps,
+                                            const float *const *x, const float *w, size_t w_stride,
+                                            float *const *sums) {
+  VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
+  if (!fresh)
+    EACH (i, rows)
+      EACH (v, samples * KERNEL(per_panel))
+        sum[i][v] = load(sums[v] + i * WIDTH);
+  for (size_t k = 0; k < n_steps; k += WIDTH) {
+    VEC inputs[KERNEL(columns)];
+    EACH (v, samples * KERNEL(per_panel))
+      inputs[v] = load(x[v] + k);
+    EACH (i, rows) {
+      VEC weights = load(w + i * w_stride + k);
+      EACH (v, samples * KERNEL(per_panel))
+        sum[i][v] = fma(weights, inputs[v], sum[i][v]);
+    }
+  }
+  EACH (i, rows)
+    EACH (v, samples * KERNEL(per_panel))
+      store(sums[v] + i * WIDTH, sum[i][v]);
+}
+
+/* The dots of the inputs from `first` on; `room` [n][n_out][WIDTH]. */
+TARGET static void KERNEL(dots)(const struct gemm_shape *s, size_t first, const float *x, const float *w, float *room) {
+  size_t n_steps = min_size(STRIP, s->n_in - first);
+  for (size_t i = 0; i < s->n; i += KERNEL(columns))
+    for (size_t o = 0, rows; o < s->n_out; o += rows) {
+      const float *inputs[KERNEL(columns)];
+      float *sums[KERNEL(columns)];
+      for (size_t v = 0; v < KERNEL(columns); v++) { /* what is missing of a tile: the last sample once more */
+        size_t sample = min_size(i + v, s->n - 1);
+        inputs[v] = x + sample * s->x_stride + first;
+        sums[v] = room + (sample * s->n_out + o) * WIDTH;
+      }
+      rows = next_rows(s->n_out, o, ROWS);
+      TILE(KERNEL(dots_tile), rows, PANELS, first == 0, n_steps, inputs, w + o * s->n_in + first, s->n_in, sums)
+    }
+}
+
+TARGET static void KERNEL(few_forward)(const struct gemm_shape *s, const float *x, const float *w, const float *bias,
+                                       bool relu, float *room, float *y) {
+  for (size_t first = 0; first < s->n_in; first += STRIP)
+    KERNEL(dots)(s, first, x, w, room);
+  const float lowest = relu ? 0 : -INFINITY;
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t o = 0; o < s->n_out; o++, room += WIDTH) {
+      float value = bias[o] + total(load(room));
+      y[i * s->y_stride + o] = lowest > value ? lowest : value;
+    }
+}
+
+/* A tile is samples × inputs. */
+INLINE TARGET static void KERNEL(few_inputs_tile)(size_t rows, size_t panels, const struct gemm_shape *s,
+                                                  const float *dy, const float *w, const float *gate, float *dx) {
+  VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
+  KERNEL(multiply)(rows, panels, sum, s->n_out, dy, s->n_out, 1, w, GEMM_PANEL, s->n_in);
+  if (gate)
+    EACH (i, rows)
+      EACH (v, panels * KERNEL(per_panel))
+        sum[i][v] = where_positive(load(gate + i * s->x_stride + v * WIDTH), sum[i][v]);
+  EACH (i, rows)
+    EACH (v, panels * KERNEL(per_panel))
+      store(dx + i * s->x_stride + v * WIDTH, sum[i][v]);
+}
+
+/* g ← βg + ∇ + decay·w; a tile is outputs × inputs. */
+INLINE TARGET static void KERNEL(few_weights_tile)(size_t rows, size_t panels, const struct gemm_shape *s,
+                                                   const float *dy, const float *x, const struct gemm_update *u,
+                                                   size_t at) {
+  const size_t n_in = s->n_in;
+  float *g = u->g + at;
+  VEC sum[ROWS][KERNEL(columns)] = {{zero()}};
+  if (u->momentum != 0)
+    EACH (i, rows)
+      EACH (v, panels * KERNEL(per_panel))
+        sum[i][v] = fma(broadcast(&u->momentum), load(g + i * n_in + v * WIDTH), zero());
+  if (u->w && u->decay != 0)
+    EACH (i, rows)
+      EACH (v, panels * KERNEL(per_panel))
+        sum[i][v] = fma(broadcast(&u->decay), load(u->w + at + i * n_in + v * WIDTH), sum[i][v]);
+  KERNEL(multiply)(rows, panels, sum, s->n, dy, 1, s->n_out, x, GEMM_PANEL, s->x_stride);
+  EACH (i, rows)
+    EACH (v, panels * KERNEL(per_panel))
+      store(g + i * n_in + v * WIDTH, sum[i][v]);
+}
+
+/* w ← w − rate·g, of the inputs that g was just made for. */
+TARGET static void KERNEL(few_step)(const struct gemm_shape *s, const struct gemm_update *u, size_t k, size_t n) {
+  const VEC minus_rate = broadcast(&(float){-u->rate});
+  for (size_t o = 0; o < s->n_out; o++)
+    for (size_t i = o * s->n_in + k; i < o * s->n_in + k + n; i += WIDTH)
+      store(u->w + i, fma(minus_rate, load(u->g + i), load(u->w + i)));
+}
+
+/* Asks for the inputs and weights behind input k, which lie far apart. */
+INLINE static void KERNEL(few_expect)(const struct gemm_shape *s, const float *x, const float *w, const float *g,
+                                      size_t k) {
+  for (size_t v = 0; v < KERNEL(wide); v += GEMM_PANEL) {
+    for (size_t i = 0; i < s->n; i++)
+      __builtin_prefetch(x + i * s->x_stride + k + v);
+    for (size_t o = 0; o < s->n_out; o++) {
+      __builtin_prefetch(w + o * s->n_in + k + v);
+      __builtin_prefetch(g + o * s->n_in + k + v);
+    }
+  }
+}
+
+TARGET static void KERNEL(few_backward)(const struct gemm_shape *s, const float *dy, const float *x, const float *w,
+                                        const struct gemm_update *u, bool gated, float *dx) {
+  for (size_t k = 0, wide; k < s->n_in; k += wide) {
+    size_t panels = min_size(PANELS, (s->n_in - k) / GEMM_PANEL);
+    wide = panels * GEMM_PANEL;
+    KERNEL(few_expect)(s, x, w, u->g, k + wide);
+    for (size_t o = 0, rows; o < s->n_out; o += rows) {
+      rows = next_rows(s->n_out, o, ROWS);
+      TILE(KERNEL(few_weights_tile), rows, panels, s, dy + o, x + k, u, o * s->n_in + k)
+    }
+    for (size_t i = 0, rows; dx && i < s->n; i += rows) {
+      size_t at = i * s->x_stride + k;
+      rows = next_rows(s->n, i, ROWS);
+      TILE(KERNEL(few_inputs_tile), rows, panels, s, dy + i * s->n_out, w + k, gated ? x + at : NULL, dx + at)
+    }
+    if (u->w)
+      KERNEL(few_step)(s, u, k, wide);
+  }
+}
+
 #undef ONE_TILE
 #undef TILE
 #undef KERNEL
@@ -227,6 +360,8 @@ TARGET static void KERNEL(back_bias)(const struct gemm_shape *s, const struct ge
 #undef fma
 #undef zero
 #undef max
+#undef total
+#undef where_positive
 #undef ROWS
 #undef LATE
 #undef PANELS

@@ -96,7 +96,7 @@ static struct conv_batch batch_of(const struct pass *p) {
 }
 
 static struct conv_gradient gradient_of(const struct gradient *d) {
-  return (struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .momentum = d->momentum, .g = d->g};
+  return (struct conv_gradient){.dy = d->d_out, .dx = d->d_in, .gated = d->gated, .momentum = d->momentum, .g = d->g};
 }
 
 /* The pool that kernels do which do one. */
@@ -155,20 +155,20 @@ DEFINE(im2col)
 DEFINE(im2col_batch)
 DEFINE(winograd)
 DEFINE(matmul)
-DEFINE(series)
+DEFINE_OWN(series)
 DEFINE_OWN(direct)
 #if defined __x86_64__
 DEFINE_OWN(direct_avx2)
 DEFINE_OWN(direct_avx512)
-DEFINE(series_avx2)
-DEFINE(series_avx512)
+DEFINE_OWN(series_avx2)
+DEFINE_OWN(series_avx512)
 DEFINE_OWN(paired_avx512)
 #endif
 
 /* Where a CPU has no row of its own, OpenBLAS has most likely kernels for it: so im2col stands behind direct. */
 static const struct kernel conv_rows[] = {
     {.name = "direct", ROW_OWN(direct)},
-    {.name = "winograd-series", ROW(series)},
+    {.name = "winograd-series", ROW_OWN(series), .gates = true},
     {.name = "im2col-batch", ROW(im2col_batch)},
     {.name = "winograd", ROW(winograd)},
     {.name = "im2col", ROW(im2col)},
@@ -177,8 +177,8 @@ static const struct kernel conv_rows[] = {
     {.name = "direct-avx2", ROW_OWN(direct_avx2)},
     {.name = "direct-avx512", ROW_OWN(direct_avx512)},
     {.name = "paired-avx512", ROW_OWN(paired_avx512)},
-    {.name = "winograd-series-avx2", ROW(series_avx2)},
-    {.name = "winograd-series-avx512", ROW(series_avx512)},
+    {.name = "winograd-series-avx2", ROW_OWN(series_avx2), .gates = true},
+    {.name = "winograd-series-avx512", ROW_OWN(series_avx512), .gates = true},
 #endif
 };
 

@@ -109,38 +109,99 @@ static void packed_backward(const struct gemm *gemm, const struct layer *l, cons
   gemm->back_bias(&s, &delta, &bias);
 }
 
-#define PACKED(kernel, which)                                                                                          \
+/* ---- few: the same products where outputs are few; W as it is, and going backwards is one pass over what comes in */
+
+enum { FEW = GEMM_PANEL };
+
+static size_t few_scratch(const struct layer *l, size_t n) {
+  return n * l->n_out * GEMM_PANEL;
+}
+
+static void few_forward(const struct gemm *gemm, const struct layer *l, const struct pass *p) {
+  struct gemm_shape s = shape_of(l, p->n);
+  gemm->few_forward(&s, p->in, p->w, p->w + (size_t)l->n_in * l->n_out, p->relu, p->scratch, p->out);
+}
+
+/* ∂L/∂out before the relu. */
+static const float *few_delta(const struct layer *l, const struct pass *p, const float *d_out) {
+  if (!p->relu)
+    return d_out;
+  for (size_t i = 0; i < p->n * l->n_out; i++)
+    p->scratch[i] = p->out[i] > 0 ? d_out[i] : 0;
+  return p->scratch;
+}
+
+static void few_backward(const struct gemm *gemm, const struct layer *l, const struct pass *p,
+                         const struct gradient *d) {
+  struct gemm_shape s = shape_of(l, p->n);
+  size_t n_weights = (size_t)l->n_in * l->n_out;
+  const float *dy = few_delta(l, p, d->d_out);
+  gemm->few_backward(&s, dy, p->in, p->w, &(struct gemm_update){d->g, d->momentum, d->w, d->rate, d->decay}, d->gated,
+                     d->d_in);
+  for (size_t o = 0; o < l->n_out; o++) {
+    float *g = d->g + n_weights + o, *w = d->w ? d->w + n_weights + o : NULL;
+    *g = (d->momentum != 0 ? d->momentum * *g : 0) + (w ? d->decay * *w : 0);
+    for (size_t i = 0; i < p->n; i++)
+      *g += dy[i * l->n_out + o];
+    if (w)
+      *w -= d->rate * *g;
+  }
+}
+
+/* ---- the rows */
+
+#define DEFINE(kernel, which)                                                                                          \
   static bool kernel##_fits(const struct layer *l, const struct cpu *cpu) {                                            \
     (void)l;                                                                                                           \
-    return cpu->kernel;                                                                                                \
+    return cpu_has(cpu, &gemm_kernel(which)->needs);                                                                   \
   }                                                                                                                    \
-  static void kernel##_forward(const struct layer *l, const struct pass *p) {                                          \
+  static bool kernel##_fits_few(const struct layer *l, const struct cpu *cpu) {                                        \
+    return kernel##_fits(l, cpu) && l->n_out <= FEW && l->n_in % GEMM_PANEL == 0;                                      \
+  }                                                                                                                    \
+  static void kernel##_packed_forward(const struct layer *l, const struct pass *p) {                                   \
     packed_forward(gemm_kernel(which), l, p);                                                                          \
   }                                                                                                                    \
-  static void kernel##_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {               \
+  static void kernel##_packed_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {        \
     packed_backward(gemm_kernel(which), l, p, d);                                                                      \
+  }                                                                                                                    \
+  static void kernel##_few_forward(const struct layer *l, const struct pass *p) {                                      \
+    few_forward(gemm_kernel(which), l, p);                                                                             \
+  }                                                                                                                    \
+  static void kernel##_few_backward(const struct layer *l, const struct pass *p, const struct gradient *d) {           \
+    few_backward(gemm_kernel(which), l, p, d);                                                                         \
   }
-#define PACKED_ROW(kernel)                                                                                             \
-  {                                                                                                                    \
-    .name = "packed-" #kernel, .fits = kernel##_fits, .takes_relu = true, .folds = true, .scratch = packed_scratch,    \
-    .weights = packed_weights, .load = packed_load, .store = packed_store, .forward = kernel##_forward,                \
-    .backward = kernel##_backward                                                                                      \
-  }
+#define ROWS(kernel)                                                                                                   \
+  {.name = "packed-" #kernel,                                                                                          \
+   .fits = kernel##_fits,                                                                                              \
+   .takes_relu = true,                                                                                                 \
+   .folds = true,                                                                                                      \
+   .scratch = packed_scratch,                                                                                          \
+   .weights = packed_weights,                                                                                          \
+   .load = packed_load,                                                                                                \
+   .store = packed_store,                                                                                              \
+   .forward = kernel##_packed_forward,                                                                                 \
+   .backward = kernel##_packed_backward},                                                                              \
+      {.name = "few-" #kernel,                                                                                         \
+       .fits = kernel##_fits_few,                                                                                      \
+       .takes_relu = true,                                                                                             \
+       .folds = true,                                                                                                  \
+       .gates = true,                                                                                                  \
+       .scratch = few_scratch,                                                                                         \
+       .forward = kernel##_few_forward,                                                                                \
+       .backward = kernel##_few_backward},
 
 #if defined __x86_64__
-PACKED(avx2, GEMM_AVX2)
-PACKED(avx512, GEMM_AVX512)
+DEFINE(avx2, GEMM_AVX2)
+DEFINE(avx512, GEMM_AVX512)
 #elif defined __aarch64__
-PACKED(neon, GEMM_NEON)
+DEFINE(neon, GEMM_NEON)
 #endif
 
-static const struct kernel kernels[] = {
-    {.name = "plain", .forward = plain_forward, .backward = plain_backward},
+static const struct kernel kernels[] = {{.name = "plain", .forward = plain_forward, .backward = plain_backward},
 #if defined __x86_64__
-    PACKED_ROW(avx2),
-    PACKED_ROW(avx512),
+                                        ROWS(avx2) ROWS(avx512)
 #elif defined __aarch64__
-    PACKED_ROW(neon),
+                                        ROWS(neon)
 #endif
 };
 

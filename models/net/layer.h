@@ -74,8 +74,9 @@ struct pass {
 struct gradient {
   const float *d_out; /* [n][n_out] ∂L/∂out */
   float *d_in;        /* [n][n_in] ∂L/∂in, to be written; NULL: not wanted */
-  float momentum;     /* β */
-  float *g;           /* [trained, as w is laid out]: g ← β·g + ∂L/∂w; with β = 0 any contents, NaN too */
+  bool gated; /* in is what a relu put out, and d_in lies in its place: 0 where in ≤ 0. Only where the kernel gates */
+  float momentum; /* β */
+  float *g;       /* [trained, as w is laid out]: g ← β·g + ∂L/∂w; with β = 0 any contents, NaN too */
 
   /* A step that a kernel which `folds` takes at once, d_in being made of the old weights: g ← β·g + ∂L/∂w + decay·w, then
    * w ← w − rate·g; with β = 0 it may leave g as it was. NULL: no step. */
@@ -90,6 +91,7 @@ struct kernel {
   bool (*fits)(const struct layer *l, const struct cpu *cpu); /* NULL: always */
   bool takes_relu;                                            /* does pass.relu: the relu after it is then not run */
   bool folds;                                                 /* does gradient.w */
+  bool gates;                                                 /* does gradient.gated: the relu before it is then done */
 
   /* Whether it does this pool, too, that follows it or the relu it takes; NULL: none. Then out is [n][the pool's n_out],
    * d_out ∂L/∂ of that, and pass.which what the pool keeps. */

@@ -18,6 +18,8 @@ struct place {
   bool relu;        /* the kernel does the relu that follows */
   size_t pool;      /* index of the pool that the kernel does, too; 0: none */
   bool skipped;     /* it is that relu, or that pool */
+  bool gates;       /* the kernel does the relu before it backwards, and writes ∂L/∂in over in */
+  bool gated;       /* the kernel behind it does so */
   size_t offset;    /* of its parameters in the training layout */
   size_t n_weights; /* trained, as the kernel lays them out */
   float *out;       /* [max_batch][n_out_of] */
@@ -101,6 +103,13 @@ static void find_skipped(struct net *net, size_t i) {
   }
 }
 
+/* What comes in from a relu that the layer before it does is read by nobody else. */
+static void find_gate(struct net *net, size_t i) {
+  struct place *places = net->places;
+  if (i >= 2 && places[i].kernel->gates && net->arch->layers[i - 1].type == &layer_relu && places[i - 1].skipped)
+    places[i].gates = places[i - 2].gated = true;
+}
+
 /* Values a sample of what a layer's kernel puts out. */
 static size_t n_out_of(const struct net *net, size_t i) {
   return net->arch->layers[net->places[i].pool ? net->places[i].pool : i].n_out;
@@ -116,6 +125,7 @@ static void choose(struct net *net, const struct net_config *config) {
     layer_key(l, config->batch, key);
     place->kernel = layer_kernel(l, selection_find(config->selection, key), &config->cpu);
     find_skipped(net, i);
+    find_gate(net, i);
     bool own = place->kernel->weights != NULL;
     place->n_weights = own ? place->kernel->weights(l) : l->n_trained;
     place->offset = own ? whole_lines(net->n_floats) : net->n_floats;
@@ -180,7 +190,7 @@ static void lay_out(struct net *net, struct room *r) {
     size_t n_layer = k->weights ? net->places[i].n_weights : 0;
     scratch = n_scratch > scratch ? n_scratch : scratch;
     layer = n_layer > layer ? n_layer : layer;
-    widest = wants_d_in(net, i) && l->n_in > widest ? l->n_in : widest;
+    widest = wants_d_in(net, i) && !net->places[i].gates && l->n_in > widest ? l->n_in : widest;
   }
   for (size_t k = 0; k < net->n_lanes; k++) {
     net->lanes[k].delta[0] = take(r, at_once(net, net->max_batch), widest);
@@ -488,6 +498,7 @@ static void backward_layer(const struct work *work, const struct block *b, size_
   float beta = b->lane->g ? 0 : (float)descent->momentum; /* g ← βg + … of the first block, then g ← g + … */
   bool steps = work->training && net->n_lanes == 1 && b->is_last, folds = steps && place->kernel->folds;
   struct pass pass = pass_of(work, b, i);
+  pass.relu = place->relu && !place->gated;
   gradient->momentum = b->is_first ? beta : 1;
   gradient->rate = (float)descent->rate;
   gradient->decay = (float)descent->decay;
@@ -506,7 +517,9 @@ static void backward_block(const struct work *work, const struct block *b) {
     if (net->places[i].skipped)
       continue;
     struct gradient gradient = {.d_out = d_out, .g = g + net->places[i].offset};
-    gradient.d_in = wants_d_in(net, i) ? b->lane->delta[turn] : NULL;
+    gradient.gated = net->places[i].gates;
+    if (wants_d_in(net, i))
+      gradient.d_in = gradient.gated ? rows(out_of(net, i), b->first, net->arch->layers[i].n_in) : b->lane->delta[turn];
     turn = !turn;
     backward_layer(work, b, i, &gradient);
     d_out = gradient.d_in;

@@ -84,7 +84,7 @@ const float *net_forward(struct net *net, const float *w, size_t n);
 /* The same in training: dropout drops (where its generator is not NULL), and the statistics in w move on. */
 const float *net_forward_training(struct net *net, float *w, size_t n, struct rng *dropout);
 
-/* That batch backwards with the same w, from d_z = ∂L/∂z [n][n_outputs]: g ← momentum·g + ∂L/∂w. Statistics' places stay as
+/* That batch backwards with the same w, once (kernels may write ∂L/∂in over what came in), from d_z = ∂L/∂z [n][n_outputs]: g ← momentum·g + ∂L/∂w. Statistics' places stay as
  * they are in g. */
 void net_backward(struct net *net, const float *w, const float *d_z, double momentum, float *g);
 

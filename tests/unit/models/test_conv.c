@@ -98,6 +98,22 @@ static size_t nonzero(const float *x, size_t n) {
   return count;
 }
 
+/* ∂L/∂x in the place of x, 0 where that was not positive; the gradient of the weights is as if it had been elsewhere. */
+static void check_gated(const struct conv_kernel *k, const struct sample *t, const struct conv_batch *apart) {
+  float *x = floats(t->n_x), *g = floats(own_size(k, t));
+  double *dx = doubles(t->n_x);
+  memcpy(x, t->x, t->n_x * sizeof *x);
+  for (size_t i = 0; i < t->n_x; i++)
+    dx[i] = x[i] > 0 ? t->dx[i] : 0;
+  struct conv_batch b = *apart;
+  b.x = x;
+  k->backward(t->s, &b, &(struct conv_gradient){.dy = t->dy, .dx = x, .gated = true, .g = g});
+  float *g_back = back_from(k, t, g);
+  assert_close(k, t->s, t->n, "gated gradient of the inputs", x, dx, t->n_x);
+  assert_close(k, t->s, t->n, "gradient of the weights, gated", g_back, t->g, t->n_w);
+  free(x), free(g), free(dx), free(g_back);
+}
+
 static void check_kernel(const struct conv_kernel *k, struct sample *t) {
   size_t n_own = own_size(k, t), n_scratch = k->scratch ? k->scratch(t->s, t->n) : 0;
   float *own = own_of(k, t, t->w), *same = back_from(k, t, own);
@@ -136,6 +152,8 @@ static void check_kernel(const struct conv_kernel *k, struct sample *t) {
   k->backward(t->s, &b, &(struct conv_gradient){.dy = t->dy, .momentum = 0, .g = g});
   float *g_new = back_from(k, t, g);
   assert_close(k, t->s, t->n, "gradient of the weights alone", g_new, t->g, t->n_w);
+  if (k->gates)
+    check_gated(k, t, &b);
   free(own), free(same), free(scratch), free(y), free(dx), free(g), free(g_back), free(g_new), free(added);
 }
 

@@ -14,10 +14,11 @@
 
 /* n, n_in, n_out: rows of every tile, one panel and two, tails of each. */
 static const size_t shapes[][3] = {
-    {1, 1, 1},     {2, 1, 3},    {3, 5, 7},    {4, 2, 16},   {5, 17, 15},  {6, 13, 17},  {7, 31, 10},
-    {8, 3, 32},    {9, 9, 33},   {10, 11, 31}, {11, 63, 48}, {12, 23, 49}, {13, 37, 47}, {14, 14, 64},
-    {15, 16, 65},  {16, 29, 16}, {17, 43, 5},  {23, 61, 1},  {29, 7, 70},  {31, 69, 33}, {32, 784, 128},
-    {32, 128, 10}, {33, 64, 64}, {41, 25, 9},  {48, 32, 32}, {65, 70, 12}, {70, 69, 67}, {1, 512, 512},
+    {1, 1, 1},     {2, 1, 3},    {3, 5, 7},    {4, 2, 16},   {5, 17, 15},   {6, 13, 17},  {7, 31, 10},
+    {8, 3, 32},    {9, 9, 33},   {10, 11, 31}, {11, 63, 48}, {12, 23, 49},  {13, 37, 47}, {14, 14, 64},
+    {15, 16, 65},  {16, 29, 16}, {17, 43, 5},  {23, 61, 1},  {29, 7, 70},   {31, 69, 33}, {32, 784, 128},
+    {32, 128, 10}, {33, 64, 64}, {41, 25, 9},  {48, 32, 32}, {65, 70, 12},  {70, 69, 67}, {1, 512, 512},
+    {1, 16, 1},    {3, 48, 10},  {5, 1040, 3}, {17, 80, 16}, {32, 528, 10},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -187,6 +188,73 @@ static void check_back_bias(const struct problem *p, const struct gemm *k, const
   delta_done(&d);
 }
 
+/* Of few outputs, whose weights stay as they are. */
+static void check_few_forward(const struct problem *p, const struct gemm *k, bool relu) {
+  float *y = malloc(p->n_y * sizeof *y), *room = malloc(p->s.n * p->s.n_out * GEMM_PANEL * sizeof *room);
+  ck_assert(y && room);
+  memcpy(y, p->y, p->n_y * sizeof *y);
+  memset(room, 0xff, p->s.n * p->s.n_out * GEMM_PANEL * sizeof *room);
+  double *want = doubles(p->y, p->n_y);
+  k->few_forward(&p->s, p->x, p->w, p->bias, relu, room, y);
+  gemm_twin_forward(&p->s, p->x, p->w, p->bias, relu, want);
+  check_rows(relu ? "few_forward+relu" : "few_forward", k, &p->s, y, want, p->s.y_stride, p->s.n_out,
+             sqrt((double)p->s.n_in) + 1);
+  free(y);
+  free(room);
+  free(want);
+}
+
+static void check_near(const char *what, const struct problem *p, const struct gemm *k, const float *got,
+                       const double *want) {
+  for (size_t i = 0; i < p->n_w; i++)
+    ck_assert_msg(fabs((double)got[i] - want[i]) <= TOLERANCE * (sqrt((double)p->s.n) + 1),
+                  "%s %s %zux%zux%zu [%zu]: off by %g", k->name, what, p->s.n, p->s.n_in, p->s.n_out, i,
+                  fabs((double)got[i] - want[i]));
+}
+
+/* ∂L/∂x beside x, or in its place and 0 where x was not positive. */
+static void check_few_backward(const struct problem *p, const struct gemm *k, const struct gemm_update *rule,
+                               bool folded, bool gated) {
+  struct gemm_shape s = p->s;
+  s.y_stride = s.n_out;
+  float *x = malloc(p->n_x * sizeof *x), *dx = gated ? x : malloc(p->n_x * sizeof *dx);
+  float *g = malloc(p->n_w * sizeof *g), *w = malloc(p->n_w * sizeof *w);
+  ck_assert(x && dx && g && w);
+  memcpy(x, p->x, p->n_x * sizeof *x);
+  memcpy(dx, p->x, p->n_x * sizeof *dx);
+  memcpy(g, p->g, p->n_w * sizeof *g);
+  memcpy(w, p->w, p->n_w * sizeof *w);
+  double *want_x = doubles(p->x, p->n_x), *want_g = doubles(p->g, p->n_w), *want_w = doubles(p->w, p->n_w);
+  struct gemm_update update = *rule;
+  update.g = g;
+  update.w = folded ? w : NULL;
+  gemm_twin_back_inputs(&s, p->dy, NULL, p->w, want_x);
+  gemm_twin_back_weights(&s, p->dy, NULL, p->x, rule, want_g, folded ? want_w : NULL);
+  for (size_t i = 0; gated && i < p->n_x; i++)
+    if (i % s.x_stride < s.n_in && !(p->x[i] > 0))
+      want_x[i] = 0;
+  k->few_backward(&s, p->dy, x, w, &update, gated, dx);
+  check_rows(gated ? "few_backward, gated" : "few_backward", k, &s, dx, want_x, s.x_stride, s.n_in,
+             sqrt((double)s.n_out) + 1);
+  check_near("few_backward g", p, k, g, want_g);
+  check_near("few_backward w", p, k, w, want_w);
+  if (!gated)
+    free(dx);
+  free(x), free(g), free(w), free(want_x), free(want_g), free(want_w);
+}
+
+static void check_few(const struct problem *p, const struct gemm *k) {
+  const struct gemm_update plain = {0}, step = {.momentum = 0.9F, .rate = 0.05F, .decay = 0.01F}, bare = {.rate = 0.1F};
+  if (p->s.n_in % GEMM_PANEL != 0)
+    return;
+  check_few_forward(p, k, false);
+  check_few_forward(p, k, true);
+  check_few_backward(p, k, &plain, false, false);
+  check_few_backward(p, k, &step, true, false);
+  check_few_backward(p, k, &step, true, true);
+  check_few_backward(p, k, &bare, true, true);
+}
+
 static void check_problem(const struct problem *p, const struct gemm *k) {
   const struct gemm_update plain = {0}, momentum = {.momentum = 0.9F},
                            step = {.momentum = 0.9F, .rate = 0.05F, .decay = 0.01F}, bare = {.rate = 0.1F};
@@ -199,6 +267,7 @@ static void check_problem(const struct problem *p, const struct gemm *k) {
   check_back_weights(p, k, true, &step, true);
   check_back_weights(p, k, false, &bare, true);
   check_back_bias(p, k, &step);
+  check_few(p, k);
 }
 
 START_TEST(every_kernel_equals_the_twin) {
@@ -222,11 +291,15 @@ START_TEST(relu_passes_nan) {
   const struct gemm *k;
   const struct gemm_shape s = {2, 1, 1, 1, 1};
   const float x[2] = {NAN, -1};
-  float w[GEMM_PANEL] = {1}, bias[GEMM_PANEL] = {0};
+  const struct gemm_shape wide = {2, GEMM_PANEL, 1, GEMM_PANEL, 1};
+  const float wide_x[2 * GEMM_PANEL] = {NAN, [GEMM_PANEL] = -1};
+  float w[GEMM_PANEL] = {1}, bias[GEMM_PANEL] = {0}, room[2 * GEMM_PANEL];
   for (size_t which = 0; (k = gemm_kernel(which)); which++)
     if (cpu_has(&cpu, &k->needs)) {
       float y[2] = {5, 5};
       k->forward(&s, x, w, bias, true, y);
+      ck_assert_msg(isnan(y[0]) && y[1] == 0, "%s: %g %g", k->name, (double)y[0], (double)y[1]);
+      k->few_forward(&wide, wide_x, w, bias, true, room, y);
       ck_assert_msg(isnan(y[0]) && y[1] == 0, "%s: %g %g", k->name, (double)y[0], (double)y[1]);
     }
 }

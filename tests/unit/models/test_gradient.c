@@ -60,6 +60,7 @@ static const char *const token_archs[] = {
 static const char *const regression_archs[] = {
     "dense targets",
     "dense 6, relu, dense targets",
+    "dense 32, relu, dense 16, relu, dense targets",
     "dense 6, dropout 0.3, tanh, dense 1",
     "relu, dense 1",
     "dense 6, sigmoid, dense targets, sigmoid",
@@ -88,6 +89,8 @@ static const char *const series_archs[] = {
     "conv1d 5x4 pad 2, relu, pool 2, conv1d 3x4 stride 2, tanh, dense classes",
     "conv1d 3x4, avgpool 3 stride 2, globalpool",
     "conv1d 1x6, residual { conv1d 3x6 pad 1, relu }, conv 1x3x4, globalpool",
+    "conv1d 1x16 stride 2, relu, conv1d 3x16, relu, dense classes",
+    "conv1d 1x16 stride 3, relu, residual { conv1d 3x16 pad 1, relu }, dense classes",
     NULL,
 };
 
@@ -187,19 +190,20 @@ static double fast_loss(struct net *net, const struct problem *p, float *w, floa
   return loss_of_batch(&loss, z, &answers, N, p->arch->n_outputs, d_z).sum / (double)N;
 }
 
-/* Every layer takes its k-th kernel, or its last one. False when one of them cannot run here. */
+/* Every layer takes its k-th kernel or its last one, and the first where that cannot run. False when none takes it. */
 static bool select_kernels(const struct problem *p, size_t k, const struct cpu *cpu, struct selection *out_selection) {
+  bool taken = false;
   *out_selection = (struct selection){0};
   for (size_t i = 0; i < p->arch->n_layers; i++) {
     const struct layer *l = &p->arch->layers[i];
     size_t at = k < l->type->n_kernels ? k : l->type->n_kernels - 1;
     char key[MAX_SELECTION_KEY_BYTES];
     layer_key(l, N, key);
-    if (l->type->kernels[at].fits && !l->type->kernels[at].fits(l, cpu))
-      return false;
-    ck_assert_int_eq(selection_put(out_selection, key, l->type->kernels[at].name), ERR_OK);
+    bool fits = kernel_fits(&l->type->kernels[at], l, cpu);
+    taken = taken || (fits && at == k);
+    ck_assert_int_eq(selection_put(out_selection, key, l->type->kernels[fits ? at : 0].name), ERR_OK);
   }
-  return true;
+  return taken;
 }
 
 static size_t most_kernels(const struct problem *p) {
@@ -257,12 +261,13 @@ static void check_step(const struct problem *p, struct net *net, const float *d_
 }
 
 /* Without momentum it does not matter what g was. */
-static void check_overwriting(const struct problem *p, struct net *net, const float *w, const float *d_z,
-                              double tolerance, size_t k) {
+static void check_overwriting(const struct problem *p, struct net *net, float *w, float *d_z, double tolerance,
+                              size_t k) {
   float *g = calloc(net_floats(net), sizeof *g);
   ck_assert_ptr_nonnull(g);
   for (size_t i = 0; i < net_floats(net); i++)
     g[i] = NAN;
+  fast_loss(net, p, w, d_z);
   net_backward(net, w, d_z, 0, g);
   net_store(net, g);
   for (size_t i = 0; i < p->n_w; i++)
