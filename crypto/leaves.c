@@ -1,18 +1,12 @@
 #include "crypto/leaves.h"
 
+#include <stdbool.h>
 #include <string.h>
-
-#include "base/must.h"
 
 #if defined __x86_64__
 #include <immintrin.h>
 
-#define LANES __attribute__((target("avx2")))
-
-enum { BLOCK_BYTES = 128, N_WORDS = 16, N_ROUNDS = 12, N_FULL_BLOCKS = CHUNK_BYTES / BLOCK_BYTES };
-
-/* The message of a lane is the tag 0 and the chunk: 512 blocks and one byte. */
-_Static_assert(CHUNK_BYTES % BLOCK_BYTES == 0, "the last block holds one byte");
+enum { BLOCK_BYTES = 128, N_WORDS = 16, N_ROUNDS = 12 };
 
 static const uint64_t start[8] = {
     0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
@@ -29,12 +23,12 @@ static const uint8_t sigma[N_ROUNDS][N_WORDS] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
 };
 
-bool leaves_supported(void) {
-  return __builtin_cpu_supports("avx2");
-}
+/* ---- AVX2 */
 
-/* Word w of every lane's block, from the four blocks as they lie in memory. */
-LANES static inline void words_load(const uint8_t *const blocks[LEAVES_AT_ONCE], __m256i out_words[N_WORDS]) {
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static inline void avx2_words_load(const uint8_t *const blocks[4], void *out_words) {
+  __m256i *words = out_words;
   for (size_t w = 0; w < N_WORDS; w += 4) {
     __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(blocks[0] + 8 * w));
     __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(blocks[1] + 8 * w));
@@ -42,103 +36,82 @@ LANES static inline void words_load(const uint8_t *const blocks[LEAVES_AT_ONCE],
     __m256i d = _mm256_loadu_si256((const __m256i *)(const void *)(blocks[3] + 8 * w));
     __m256i ab_even = _mm256_unpacklo_epi64(a, b), ab_odd = _mm256_unpackhi_epi64(a, b);
     __m256i cd_even = _mm256_unpacklo_epi64(c, d), cd_odd = _mm256_unpackhi_epi64(c, d);
-    out_words[w] = _mm256_permute2x128_si256(ab_even, cd_even, 0x20);
-    out_words[w + 1] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x20);
-    out_words[w + 2] = _mm256_permute2x128_si256(ab_even, cd_even, 0x31);
-    out_words[w + 3] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x31);
+    words[w] = _mm256_permute2x128_si256(ab_even, cd_even, 0x20);
+    words[w + 1] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x20);
+    words[w + 2] = _mm256_permute2x128_si256(ab_even, cd_even, 0x31);
+    words[w + 3] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x31);
   }
 }
 
-/* G of RFC 7693, section 3.1, in every lane. */
-LANES static inline __attribute__((always_inline)) void mix(__m256i v[N_WORDS], size_t a, size_t b, size_t c, size_t d,
-                                                            __m256i x, __m256i y) {
-  const __m256i by_24 = _mm256_setr_epi8(3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10, 3, 4, 5, 6, 7, 0, 1, 2,
-                                         11, 12, 13, 14, 15, 8, 9, 10);
-  const __m256i by_16 = _mm256_setr_epi8(2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9, 2, 3, 4, 5, 6, 7, 0, 1,
-                                         10, 11, 12, 13, 14, 15, 8, 9);
-  v[a] = _mm256_add_epi64(_mm256_add_epi64(v[a], v[b]), x);
-  v[d] = _mm256_shuffle_epi32(_mm256_xor_si256(v[d], v[a]), 0xb1);
-  v[c] = _mm256_add_epi64(v[c], v[d]);
-  v[b] = _mm256_shuffle_epi8(_mm256_xor_si256(v[b], v[c]), by_24);
-  v[a] = _mm256_add_epi64(_mm256_add_epi64(v[a], v[b]), y);
-  v[d] = _mm256_shuffle_epi8(_mm256_xor_si256(v[d], v[a]), by_16);
-  v[c] = _mm256_add_epi64(v[c], v[d]);
-  __m256i turned = _mm256_xor_si256(v[b], v[c]);
-  v[b] = _mm256_or_si256(_mm256_srli_epi64(turned, 63), _mm256_add_epi64(turned, turned));
-}
+#define N_LANES 4
+#define TARGET AVX2
+#define NAME(x) avx2_##x
+#define words_load avx2_words_load
+#define AVX2_BYTES(v, ...) ((avx2_vector)_mm256_shuffle_epi8((__m256i)(v), _mm256_setr_epi8(__VA_ARGS__, __VA_ARGS__)))
+#define TURN_32(v) ((avx2_vector)_mm256_shuffle_epi32((__m256i)(v), 0xb1))
+#define TURN_24(v) AVX2_BYTES(v, 3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10)
+#define TURN_16(v) AVX2_BYTES(v, 2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9)
+#define TURN_63(v)                                                                                                     \
+  ((avx2_vector)_mm256_or_si256(_mm256_srli_epi64((__m256i)(v), 63), _mm256_add_epi64((__m256i)(v), (__m256i)(v))))
+#include "crypto/leaves_body.h"
 
-/* F: one block of every lane; `n_bytes` counts up to its end. */
-LANES static void compress(__m256i h[8], const uint8_t *const blocks[LEAVES_AT_ONCE], uint64_t n_bytes, bool is_last) {
-  __m256i m[N_WORDS], v[N_WORDS];
-  words_load(blocks, m);
-  for (size_t i = 0; i < 8; i++) {
-    v[i] = h[i];
-    v[8 + i] = _mm256_set1_epi64x((long long)start[i]);
-  }
-  v[12] = _mm256_xor_si256(v[12], _mm256_set1_epi64x((long long)n_bytes));
-  if (is_last)
-    v[14] = _mm256_xor_si256(v[14], _mm256_set1_epi64x(-1));
-#pragma GCC unroll 12
-  for (size_t r = 0; r < N_ROUNDS; r++) {
-    const uint8_t *s = sigma[r];
-    mix(v, 0, 4, 8, 12, m[s[0]], m[s[1]]);
-    mix(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);
-    mix(v, 2, 6, 10, 14, m[s[4]], m[s[5]]);
-    mix(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);
-    mix(v, 0, 5, 10, 15, m[s[8]], m[s[9]]);
-    mix(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);
-    mix(v, 2, 7, 8, 13, m[s[12]], m[s[13]]);
-    mix(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);
-  }
-  for (size_t i = 0; i < 8; i++)
-    h[i] = _mm256_xor_si256(h[i], _mm256_xor_si256(v[i], v[8 + i]));
-}
+/* ---- AVX-512 */
 
-LANES static void leaves_out(const __m256i h[8], struct digest out_leaves[LEAVES_AT_ONCE]) {
-  for (size_t i = 0; i < DIGEST_BYTES / 8; i++) {
-    uint64_t word[LEAVES_AT_ONCE];
-    memcpy(word, &h[i], sizeof word);
-    for (size_t k = 0; k < LEAVES_AT_ONCE; k++)
-      memcpy(out_leaves[k].bytes + 8 * i, &word[k], 8);
+#define AVX512 __attribute__((target("avx512f")))
+
+/* Eight rows of eight words, turned over: pairs of words, then of pairs, then of halves. */
+AVX512 static inline void avx512_turn_over(const uint8_t *const blocks[8], size_t at, __m512i out_words[8]) {
+  __m512i row[8], pair[8], four[8];
+  for (size_t k = 0; k < 8; k++)
+    row[k] = _mm512_loadu_si512(blocks[k] + at);
+  for (size_t k = 0; k < 8; k += 2) {
+    pair[k] = _mm512_unpacklo_epi64(row[k], row[k + 1]);
+    pair[k + 1] = _mm512_unpackhi_epi64(row[k], row[k + 1]);
+  }
+  for (size_t k = 0; k < 8; k += 4)
+    for (size_t i = 0; i < 2; i++) {
+      four[k + i] = _mm512_shuffle_i64x2(pair[k + i], pair[k + i + 2], 0x88);     /* words i, i + 4 of four lanes */
+      four[k + i + 2] = _mm512_shuffle_i64x2(pair[k + i], pair[k + i + 2], 0xdd); /* words i + 2, i + 6 */
+    }
+  for (size_t i = 0; i < 4; i++) {
+    out_words[i] = _mm512_shuffle_i64x2(four[i], four[i + 4], 0x88);
+    out_words[i + 4] = _mm512_shuffle_i64x2(four[i], four[i + 4], 0xdd);
   }
 }
 
-LANES void leaves_hash(const uint8_t *chunks, struct digest out_leaves[LEAVES_AT_ONCE]) {
-  uint8_t ends[LEAVES_AT_ONCE][BLOCK_BYTES] = {0}; /* the block with the tag, then the one with the last byte */
-  const uint8_t *blocks[LEAVES_AT_ONCE];
-  __m256i h[8];
-  for (size_t i = 0; i < 8; i++)
-    h[i] = _mm256_set1_epi64x((long long)start[i]);
-  h[0] = _mm256_xor_si256(h[0], _mm256_set1_epi64x(0x01010000 ^ DIGEST_BYTES)); /* no key, sequential */
-  for (size_t k = 0; k < LEAVES_AT_ONCE; k++) {
-    memcpy(ends[k] + 1, chunks + k * CHUNK_BYTES, BLOCK_BYTES - 1);
-    blocks[k] = ends[k];
-  }
-  compress(h, blocks, BLOCK_BYTES, false);
-  for (size_t i = 1; i < N_FULL_BLOCKS; i++) {
-    for (size_t k = 0; k < LEAVES_AT_ONCE; k++)
-      blocks[k] = chunks + k * CHUNK_BYTES + i * BLOCK_BYTES - 1;
-    compress(h, blocks, (i + 1) * BLOCK_BYTES, false);
-  }
-  for (size_t k = 0; k < LEAVES_AT_ONCE; k++) {
-    memset(ends[k], 0, BLOCK_BYTES);
-    ends[k][0] = chunks[(k + 1) * CHUNK_BYTES - 1];
-    blocks[k] = ends[k];
-  }
-  compress(h, blocks, CHUNK_BYTES + 1, true);
-  leaves_out(h, out_leaves);
+AVX512 static inline void avx512_words_load(const uint8_t *const blocks[8], void *out_words) {
+  __m512i *words = out_words;
+  avx512_turn_over(blocks, 0, words);
+  avx512_turn_over(blocks, 64, words + 8);
+}
+
+#define N_LANES 8
+#define TARGET AVX512
+#define NAME(x) avx512_##x
+#define words_load avx512_words_load
+#define TURN_32(v) ((avx512_vector)_mm512_ror_epi64((__m512i)(v), 32))
+#define TURN_24(v) ((avx512_vector)_mm512_ror_epi64((__m512i)(v), 24))
+#define TURN_16(v) ((avx512_vector)_mm512_ror_epi64((__m512i)(v), 16))
+#define TURN_63(v) ((avx512_vector)_mm512_ror_epi64((__m512i)(v), 63))
+#include "crypto/leaves_body.h"
+
+static const struct leaves_kernel kernels[] = {
+    {"avx512", 8, avx512_leaves_hash},
+    {"avx2", 4, avx2_leaves_hash},
+};
+
+const struct leaves_kernel *leaves_kernels(size_t *out_n) {
+  size_t n_kernels = sizeof kernels / sizeof *kernels;
+  size_t first = __builtin_cpu_supports("avx512f") ? 0 : __builtin_cpu_supports("avx2") ? 1 : n_kernels;
+  *out_n = n_kernels - first;
+  return kernels + first;
 }
 
 #else
 
-bool leaves_supported(void) {
-  return false;
-}
-
-void leaves_hash(const uint8_t *chunks, struct digest out_leaves[LEAVES_AT_ONCE]) {
-  (void)chunks;
-  (void)out_leaves;
-  MUST(false);
+const struct leaves_kernel *leaves_kernels(size_t *out_n) {
+  *out_n = 0;
+  return NULL;
 }
 
 #endif

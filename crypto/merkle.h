@@ -32,8 +32,9 @@ struct merkle {
 
 void merkle_init(struct merkle *m, const struct digest_fn *fn);
 
-/* The next chunk; all but the last have CHUNK_BYTES; at most MAX_CHUNKS. */
-void merkle_add_chunk(struct merkle *m, const void *chunk, size_t n);
+/* The next chunks, which follow each other; all but the last one of all have CHUNK_BYTES; at most MAX_CHUNKS. */
+void merkle_add(struct merkle *m, const void *chunks, size_t n_bytes);
+void merkle_add_leaf(struct merkle *m, const struct digest *leaf);
 void merkle_end(struct merkle *m, struct digest *out_root);
 
 void merkle_leaf(const struct digest_fn *fn, const void *chunk, size_t n, struct digest *out_leaf);

@@ -16,8 +16,7 @@ static enum err commitment_compare(struct store *s, uint64_t job, const struct s
     (void)column_digest(&q, &stored);
   enum err e = query_end(&q);
   if (e == ERR_OK && is_there) {
-    struct digest model = digest_of(s->files.digest, c->model, c->n_model);
-    e = digest_equal(&model, &stored) ? ERR_OK : ERR_EXISTS;
+    e = files_is_name(&s->files, &stored, c->model, c->n_model) ? ERR_OK : ERR_EXISTS;
   }
   if (e == ERR_OK)
     *out_is_there = is_there;
@@ -153,11 +152,11 @@ static enum err commitment_rows(struct store *s, uint64_t job, const struct stor
 static enum err commitment_files_put(struct store *s, uint64_t job, const struct store_commitment *c,
                                      struct commitment_files *out_files) {
   *out_files = (struct commitment_files){0};
-  enum err e = files_put(&s->files, c->model, c->n_model, &out_files->model);
-  if (e == ERR_OK && c->shadow != NULL)
-    e = files_put(&s->files, c->shadow, c->n_shadow, &out_files->shadow);
+  enum err e = room_file_put(s, c->model, c->n_model, &out_files->model);
   if (e == ERR_OK)
-    e = c->own_half != NULL ? files_put(&s->files, c->own_half, c->n_own_half, &out_files->half)
+    e = room_file_put(s, c->shadow, c->n_shadow, &out_files->shadow);
+  if (e == ERR_OK)
+    e = c->own_half != NULL ? room_file_put(s, c->own_half, c->n_own_half, &out_files->half)
                             : newest_half(s, job, &out_files->half);
   return e == ERR_OK ? files_sync(&s->files) : e;
 }

@@ -5,16 +5,26 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
+#include "base/must.h"
 
-enum { NAME_CHARS = 2 * DIGEST_BYTES, READ_BYTES = 64 * 1024, MAX_OPEN_TRIES = 500, OPEN_RETRY_NS = 10 * 1000 * 1000 };
+enum {
+  NAME_CHARS = 2 * DIGEST_BYTES,
+  READ_BYTES = 64 * 1024,
+  FIRST_ENTRIES = 32,
+  MAX_OPEN_TRIES = 500,
+  OPEN_RETRY_NS = 10 * 1000 * 1000
+};
+
+static const uint64_t MAX_FILE_BYTES = (uint64_t)MAX_CHUNKS * CHUNK_BYTES;
 
 static const char folder_name[] = "files";
-static const char temporary_name[] = "new";
 
 struct name_text {
   char chars[DIGEST_TEXT_BYTES];
@@ -72,40 +82,204 @@ enum err files_open(struct files *f, int state_fd, bool create, const struct dig
   return ERR_OK;
 }
 
+/* ---- the list: what stands in the folder, in the order of the names ----------------------------------------------- */
+
+/* Where the name stands, or would. */
+static size_t place_of(const struct files *f, const struct digest *name, bool *out_is_there) {
+  size_t low = 0, high = f->n_entries;
+  *out_is_there = false;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    int order = memcmp(f->entries[middle].name.bytes, name->bytes, DIGEST_BYTES);
+    *out_is_there = *out_is_there || order == 0;
+    low = order < 0 ? middle + 1 : low;
+    high = order < 0 ? high : middle;
+  }
+  return low;
+}
+
+static struct file_entry *entry_find(struct files *f, const struct digest *name) {
+  bool is_there;
+  size_t at = place_of(f, name, &is_there);
+  return is_there ? &f->entries[at] : NULL;
+}
+
+/* Room for one more. */
+static enum err entries_grow(struct files *f) {
+  if (f->n_entries < f->capacity)
+    return ERR_OK;
+  size_t capacity = f->capacity > 0 ? 2 * f->capacity : FIRST_ENTRIES;
+  struct file_entry *entries = reallocarray(f->entries, capacity, sizeof *entries);
+  if (entries == NULL)
+    return ERR_NO_MEMORY;
+  f->entries = entries;
+  f->capacity = capacity;
+  return ERR_OK;
+}
+
+/* Into the room that there is. */
+static void entry_add(struct files *f, const struct digest *name, uint64_t n_bytes) {
+  bool is_there;
+  size_t at = place_of(f, name, &is_there);
+  if (!is_there) {
+    memmove(&f->entries[at + 1], &f->entries[at], (f->n_entries - at) * sizeof *f->entries);
+    f->n_entries++;
+  }
+  f->entries[at] = (struct file_entry){.name = *name, .n_bytes = n_bytes};
+}
+
+static void entries_forget(struct files *f) {
+  free(f->entries);
+  f->entries = NULL;
+  f->n_entries = f->capacity = 0;
+  f->is_listed = false;
+}
+
+/* A stream of the folder's entries with a descriptor of its own; NULL when there is none to have. */
+static DIR *entries_open(const struct files *f) {
+  int fd = patient_open(f->dir_fd, ".", O_RDONLY | O_DIRECTORY);
+  if (fd < 0)
+    return NULL;
+  DIR *entries = fdopendir(fd);
+  if (entries == NULL)
+    close(fd);
+  return entries;
+}
+
+/* What has no digest's name does not belong there. */
+static enum err entry_take(struct files *f, const char *text) {
+  struct digest name;
+  struct stat status;
+  if (text[0] == '.')
+    return ERR_OK;
+  if (!name_read(text, &name)) {
+    unlinkat(f->dir_fd, text, 0);
+    return ERR_OK;
+  }
+  enum err e = entries_grow(f);
+  if (e == ERR_OK)
+    entry_add(f, &name, fstatat(f->dir_fd, text, &status, AT_SYMLINK_NOFOLLOW) == 0 ? (uint64_t)status.st_size : 0);
+  return e;
+}
+
+enum err files_list(struct files *f) {
+  entries_forget(f);
+  DIR *entries = entries_open(f);
+  if (entries == NULL)
+    return files_errno(errno);
+  enum err e = ERR_OK;
+  for (struct dirent *entry; e == ERR_OK && (entry = readdir(entries)) != NULL;)
+    e = entry_take(f, entry->d_name);
+  closedir(entries);
+  f->is_listed = e == ERR_OK;
+  return e;
+}
+
+uint64_t files_bytes(const struct files *f) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < f->n_entries; i++)
+    sum += f->entries[i].n_bytes;
+  return sum;
+}
+
+void files_claim(struct files *f, const struct digest *name) {
+  struct file_entry *entry = entry_find(f, name);
+  if (entry != NULL)
+    entry->is_claimed = true;
+}
+
+void files_sweep(struct files *f) {
+  size_t n = 0;
+  for (size_t i = 0; i < f->n_entries; i++) {
+    struct file_entry *entry = &f->entries[i];
+    bool is_gone =
+        !entry->is_claimed && (unlinkat(f->dir_fd, name_write(&entry->name).chars, 0) == 0 || errno == ENOENT);
+    entry->is_claimed = false;
+    if (!is_gone)
+      f->entries[n++] = *entry;
+  }
+  f->n_entries = n;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+static void unsynced_close(struct files *f) {
+  for (size_t i = 0; i < f->n_unsynced; i++)
+    close(f->unsynced[i]);
+  f->n_unsynced = 0;
+}
+
 void files_close(struct files *f) {
+  unsynced_close(f);
+  entries_forget(f);
   if (f->dir_fd >= 0)
     close(f->dir_fd);
   f->dir_fd = -1;
 }
 
-static enum err temporary_write(struct files *f, const uint8_t *bytes, size_t n_bytes) {
-  int fd = patient_open(f->dir_fd, temporary_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+/* The kernel begins to write it to the disk, so that all files of a transaction are on the way at the first sync, which then
+ * is the only one that waits. */
+static void write_back(int fd) {
+  (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+static enum err file_write(struct files *f, const char *name, const uint8_t *bytes, size_t n_bytes) {
+  MUST(f->n_unsynced < MAX_UNSYNCED);
+  int fd = patient_open(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
   enum err e = fd_write_all(fd, bytes, n_bytes) == ERR_OK ? ERR_OK : files_errno(errno);
-  if (e == ERR_OK && fsync(fd) != 0)
-    e = ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
-  close(fd);
-  return e;
+  if (e != ERR_OK) {
+    unlinkat(f->dir_fd, name, 0);
+    close(fd);
+    return e;
+  }
+  write_back(fd);
+  f->unsynced[f->n_unsynced++] = fd; /* now files_sync's */
+  return ERR_OK;
 }
 
-enum err files_put(struct files *f, const uint8_t *bytes, size_t n_bytes, struct digest *out_name) {
-  struct digest name = digest_of(f->digest, bytes, n_bytes);
-  enum err e = files_check(f, &name);
-  if (e == ERR_CORRUPT) {
-    e = temporary_write(f, bytes, n_bytes);
-    if (e == ERR_OK && renameat(f->dir_fd, temporary_name, f->dir_fd, name_write(&name).chars) != 0)
-      e = files_errno(errno);
-    if (e != ERR_OK)
-      unlinkat(f->dir_fd, temporary_name, 0);
-  }
+static bool is_whole(struct files *f, const struct digest *name) {
+  return entry_find(f, name) != NULL && files_check(f, name) == ERR_OK;
+}
+
+enum err files_put(struct files *f, const struct digest *name, const uint8_t *bytes, size_t n_bytes) {
+  if (n_bytes > MAX_FILE_BYTES)
+    return ERR_LIMIT;
+  if (is_whole(f, name))
+    return ERR_OK;
+  enum err e = entries_grow(f);
   if (e == ERR_OK)
-    *out_name = name;
+    e = file_write(f, name_write(name).chars, bytes, n_bytes);
+  if (e == ERR_OK)
+    entry_add(f, name, n_bytes);
   return e;
 }
 
 enum err files_sync(struct files *f) {
-  return fsync(f->dir_fd) == 0 ? ERR_OK : ERR_IO;
+  enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < f->n_unsynced; i++)
+    e = fdatasync(f->unsynced[i]) == 0 ? ERR_OK
+                                       : ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
+  unsynced_close(f);
+  if (e == ERR_OK)
+    e = fsync(f->dir_fd) == 0 ? ERR_OK : ERR_IO;
+  return e;
+}
+
+void files_forget(struct files *f) {
+  unsynced_close(f);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+bool files_is_name(const struct files *f, const struct digest *name, const uint8_t *bytes, size_t n_bytes) {
+  for (const struct digest_fn *fn = f->digest; fn != NULL; fn = fn->before) {
+    struct digest actual = digest_of(fn, bytes, n_bytes);
+    if (digest_equal(&actual, name))
+      return true;
+  }
+  return false;
 }
 
 enum err files_get(const struct files *f, const struct digest *name, int *out_fd, uint64_t *out_n_bytes) {
@@ -130,9 +304,7 @@ static enum err load_open_file(const struct files *f, int fd, size_t n_bytes, co
     return ERR_NO_MEMORY;
   enum err e = fd_read_full(fd, bytes, n_bytes, &n_read);
   if (e == ERR_OK) {
-    struct digest actual = digest_of(f->digest, bytes, n_read);
-    if (!digest_equal(&actual, name))
-      e = ERR_CORRUPT;
+    e = n_read == n_bytes && files_is_name(f, name, bytes, n_bytes) ? ERR_OK : ERR_CORRUPT;
   }
   if (e != ERR_OK) {
     free(bytes);
@@ -156,44 +328,45 @@ enum err files_load(const struct files *f, const struct digest *name, size_t max
   return e;
 }
 
-static enum err digest_open_file(const struct files *f, int fd, struct digest *out_digest) {
+static enum err digest_open_file(const struct digest_fn *fn, int fd, uint64_t n_bytes, struct digest *out_digest) {
   struct digest_state state;
   uint8_t bytes[READ_BYTES];
-  size_t n = 0;
-  f->digest->init(&state);
-  do {
-    enum err e = fd_read_full(fd, bytes, sizeof bytes, &n);
+  uint64_t done = 0;
+  size_t n = READ_BYTES;
+  if (lseek(fd, 0, SEEK_SET) != 0)
+    return err_from_errno(errno);
+  fn->init(&state);
+  for (; n > 0 && done < n_bytes; done += n) {
+    enum err e = fd_read_full(fd, bytes, n_bytes - done < READ_BYTES ? (size_t)(n_bytes - done) : READ_BYTES, &n);
     if (e != ERR_OK)
       return e;
-    f->digest->add(&state, bytes, n);
-  } while (n == sizeof bytes);
-  f->digest->end(&state, out_digest);
+    fn->add(&state, bytes, n);
+  }
+  fn->end(&state, out_digest);
   return ERR_OK;
+}
+
+static enum err check_open_file(const struct files *f, int fd, uint64_t n_bytes, const struct digest *name) {
+  struct digest actual;
+  if (n_bytes > MAX_FILE_BYTES)
+    return ERR_CORRUPT;
+  for (const struct digest_fn *fn = f->digest; fn != NULL; fn = fn->before) {
+    enum err e = digest_open_file(fn, fd, n_bytes, &actual);
+    if (e != ERR_OK || digest_equal(&actual, name))
+      return e;
+  }
+  return ERR_CORRUPT;
 }
 
 enum err files_check(const struct files *f, const struct digest *name) {
   int fd = -1;
   uint64_t n_bytes;
-  struct digest actual;
   enum err e = files_get(f, name, &fd, &n_bytes);
   if (e == ERR_OK) {
-    e = digest_open_file(f, fd, &actual);
+    e = check_open_file(f, fd, n_bytes, name);
     close(fd);
   }
-  if (e == ERR_OK)
-    return digest_equal(&actual, name) ? ERR_OK : ERR_CORRUPT;
   return e == ERR_NOT_FOUND || e == ERR_IO ? ERR_CORRUPT : e;
-}
-
-/* A stream of the folder's entries with a descriptor of its own; NULL when there is none to have. */
-static DIR *entries_open(const struct files *f) {
-  int fd = patient_open(f->dir_fd, ".", O_RDONLY | O_DIRECTORY);
-  if (fd < 0)
-    return NULL;
-  DIR *entries = fdopendir(fd);
-  if (entries == NULL)
-    close(fd);
-  return entries;
 }
 
 bool files_any(const struct files *f) {
@@ -206,16 +379,4 @@ bool files_any(const struct files *f) {
     any = name_read(entry->d_name, &name);
   closedir(entries);
   return any;
-}
-
-void files_sweep(struct files *f, bool (*is_named)(void *context, const struct digest *name), void *context) {
-  struct digest name;
-  DIR *entries = entries_open(f);
-  if (entries == NULL)
-    return;
-  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-    if (entry->d_name[0] != '.' && !(name_read(entry->d_name, &name) && is_named(context, &name)))
-      unlinkat(f->dir_fd, entry->d_name, 0);
-  }
-  closedir(entries);
 }

@@ -19,7 +19,11 @@ static const char step_1_to_2[] = {
 #include "store/step_1_to_2_sql.inc"
 };
 
-static const char *const steps[] = {step_1_to_2};
+static const char step_2_to_3[] = {
+#include "store/step_2_to_3_sql.inc"
+};
+
+static const char *const steps[] = {step_1_to_2, step_2_to_3};
 
 const struct schema schema_newest = {.create = schema_text, .steps = steps, .n_steps = sizeof steps / sizeof *steps};
 

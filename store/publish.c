@@ -16,7 +16,7 @@ static enum err publication_judge(const struct store *s, const struct store_publ
 static enum err publication_compare(struct store *s, uint64_t job, const struct store_publication *p,
                                     bool *out_is_there) {
   uint8_t manifest[STORE_MANIFEST_MAX_BYTES];
-  struct digest payload, stored;
+  struct digest stored;
   bool same = false;
   struct query q = query_begin(&s->database, SQL_PUBLICATION_FIND);
   bind_u64(&q, job);
@@ -27,9 +27,8 @@ static enum err publication_compare(struct store *s, uint64_t job, const struct 
     same = column_u64(&q) == p->sequence;
     same = column_blob(&q, manifest, sizeof manifest) == p->n_manifest && same;
     bool has_payload = column_digest(&q, &stored);
-    payload = p->payload != NULL ? digest_of(s->files.digest, p->payload, p->n_payload) : (struct digest){0};
     same = same && memcmp(manifest, p->manifest, p->n_manifest) == 0 && has_payload == (p->payload != NULL) &&
-           digest_equal(&payload, &stored);
+           (!has_payload || files_is_name(&s->files, &stored, p->payload, p->n_payload));
   }
   enum err e = query_end(&q);
   if (e == ERR_OK && is_there && !same)
@@ -83,9 +82,8 @@ static enum err publish_body(struct store *s, const void *argument) {
     return ERR_OK;
   if ((e = publication_follows(s, job, p)) != ERR_OK || (e = room_admit(s, p->n_payload + p->n_half)) != ERR_OK)
     return e;
-  if (p->payload != NULL && (e = files_put(&s->files, p->payload, p->n_payload, &payload)) != ERR_OK)
-    return e;
-  if (p->half != NULL && (e = files_put(&s->files, p->half, p->n_half, &half)) != ERR_OK)
+  if ((e = room_file_put(s, p->payload, p->n_payload, &payload)) != ERR_OK ||
+      (e = room_file_put(s, p->half, p->n_half, &half)) != ERR_OK)
     return e;
   if ((e = files_sync(&s->files)) != ERR_OK || (e = publication_add(s, job, p, &payload, &half)) != ERR_OK)
     return e;

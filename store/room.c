@@ -1,12 +1,16 @@
 #include "store/room.h"
 
-/* In doubt a file is kept. */
-static bool file_is_named(void *context, const struct digest *name) {
-  struct store *s = context;
-  struct query q = query_begin(&s->database, SQL_FILE_NAMED);
-  bind_digest(&q, name);
-  bool named = query_next(&q);
-  return query_end(&q) != ERR_OK || named;
+/* In doubt every file is kept. */
+static void remove_unnamed(struct store *s) {
+  struct digest name;
+  if (!s->files.is_listed && files_list(&s->files) != ERR_OK)
+    return;
+  struct query q = query_begin(&s->database, SQL_FILES_NAMED);
+  while (query_next(&q))
+    if (column_digest(&q, &name))
+      files_claim(&s->files, &name);
+  if (query_end(&q) == ERR_OK)
+    files_sweep(&s->files);
 }
 
 enum err room_transaction(struct store *s, enum err (*body)(struct store *s, const void *argument),
@@ -18,11 +22,17 @@ enum err room_transaction(struct store *s, enum err (*body)(struct store *s, con
   enum err e = database_begin(&s->database);
   if (e == ERR_OK)
     e = database_end(&s->database, body(s, argument));
+  files_forget(&s->files);
   if (e == ERR_IO)
     s->poisoned = true;
   else
-    files_sweep(&s->files, file_is_named, s);
+    remove_unnamed(s);
   return e;
+}
+
+enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *out_name) {
+  *out_name = bytes != NULL ? digest_of(s->files.digest, bytes, n_bytes) : (struct digest){0};
+  return bytes != NULL ? files_put(&s->files, out_name, bytes, n_bytes) : ERR_OK;
 }
 
 enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id) {

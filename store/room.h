@@ -28,6 +28,9 @@ MUST_USE enum err room_transaction(struct store *s, enum err (*body)(struct stor
 MUST_USE enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id);
 MUST_USE enum err room_job_add(struct store *s, const struct digest *job, uint64_t *out_id);
 
+/* Inside a transaction, before files_sync: stores bytes under their digest. NULL: no file, zeros. */
+MUST_USE enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *out_name);
+
 /* Inside a transaction. */
 MUST_USE enum err room_event_add(struct store *s, int64_t at_unix_s, const char *name, const char *peer,
                                  const char *text);

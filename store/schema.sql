@@ -1,4 +1,4 @@
--- The whole database, version 2. A new database is made from this file; an older one is brought up by the steps in
+-- The whole database, version 3. A new database is made from this file; an older one is brought up by the steps in
 -- migration.c, whose number + 1 is the version, and holds the same text afterwards. Unsigned 64-bit numbers are kept as the integer with the same bits.
 
 -- Exactly one row: whose database this is, and the boot epoch of its present or last run.

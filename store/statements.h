@@ -26,7 +26,7 @@
   " UNION SELECT round, sub FROM commitment WHERE job = ?1" condition
 
 #define STATEMENT_LIST(X)                                                                                              \
-  X(FILE_NAMED, "SELECT 1 FROM named_file WHERE name = ?")                                                             \
+  X(FILES_NAMED, "SELECT name FROM named_file")                                                                        \
   X(AGENT_GET, "SELECT identity, epoch FROM agent")                                                                    \
   X(AGENT_SET, "INSERT INTO agent (one, identity, epoch) VALUES (1, ?, ?)"                                             \
                " ON CONFLICT DO UPDATE SET epoch = excluded.epoch")                                                    \

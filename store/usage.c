@@ -37,8 +37,10 @@ enum err store_measure(const struct store *s, struct store_room *out_room) {
   enum err e;
   if (fstatvfs(s->state_fd, &fs) != 0)
     return err_from_errno(errno);
-  if ((e = folder_bytes(s->files.dir_fd, &n_files)) != ERR_OK || (e = folder_bytes(s->state_fd, &n_database)) != ERR_OK)
+  e = s->files.is_listed ? ERR_OK : folder_bytes(s->files.dir_fd, &n_files);
+  if (e != ERR_OK || (e = folder_bytes(s->state_fd, &n_database)) != ERR_OK)
     return e;
+  n_files += files_bytes(&s->files);
   *out_room =
       (struct store_room){.free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize, .used_bytes = n_files + n_database};
   return ERR_OK;

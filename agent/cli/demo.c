@@ -230,7 +230,7 @@ static enum err read_last_round(struct demo *d, const struct demo_site *site, co
   struct digest job;
   struct store_round last = {0};
   size_t n = 0;
-  enum err e = store_open_read_only(path, &digest_blake2b, &store, reason);
+  enum err e = store_open_read_only(path, &digest_tree, &store, reason);
   if (e == ERR_OK)
     e = store_jobs(store, &job, 1, &n);
   if (e == ERR_OK && n == 1)

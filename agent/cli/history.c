@@ -9,7 +9,7 @@
 #include "crypto/random.h"
 
 enum err history_open(const struct config *c, struct store **out_store, char why[MAX_REASON_BYTES]) {
-  enum err e = store_open_read_only(c->state_dir, &digest_blake2b, out_store, why);
+  enum err e = store_open_read_only(c->state_dir, &digest_tree, out_store, why);
   if (e != ERR_NOT_FOUND)
     return e;
   snprintf(why, MAX_REASON_BYTES, "%.190s: no agent has run there yet; start one with `starling run`", c->state_dir);
@@ -32,7 +32,7 @@ enum err history_open_to_change(const struct config *c, const uint8_t identity[3
                                 char why[MAX_REASON_BYTES]) {
   char warning[MAX_REASON_BYTES];
   struct store_config config = {.state_dir = c->state_dir,
-                                .digest = &digest_blake2b,
+                                .digest = &digest_tree,
                                 .keep_last = c->keep_last,
                                 .keep_best = c->keep_best,
                                 .random = (uint32_t)random_u64()};

@@ -94,7 +94,7 @@ static void stand_by(struct agent *a, uint64_t until_ms) {
 static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   char warning[MAX_REASON_BYTES] = "";
   struct store_config config = {.state_dir = a->config->state_dir,
-                                .digest = &digest_blake2b,
+                                .digest = &digest_tree,
                                 .keep_last = a->config->keep_last,
                                 .keep_best = a->config->keep_best,
                                 .max_bytes = (uint64_t)a->config->store_max_mib << 20,

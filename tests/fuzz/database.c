@@ -40,7 +40,7 @@ static void remove_all(void) {
 static enum err open_store(struct store **out_store, char why[MAX_REASON_BYTES]) {
   char warning[MAX_REASON_BYTES];
   struct store_config config = {
-      .state_dir = state, .identity = {7}, .digest = &digest_blake2b, .keep_last = 3, .keep_best = 2};
+      .state_dir = state, .identity = {7}, .digest = &digest_tree, .keep_last = 3, .keep_best = 2};
   return store_open(&config, out_store, warning, why);
 }
 
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char why[MAX_REASON_BYTES];
   cursor_init(&input, data, size);
   lay_out(patch(&input));
-  enum err e = store_open_read_only(state, &digest_blake2b, &s, why);
+  enum err e = store_open_read_only(state, &digest_tree, &s, why);
   MUST((e == ERR_OK) == (why[0] == '\0'));
   if (e == ERR_OK) {
     read_all(s);

@@ -109,7 +109,7 @@ static void read_models(const char *state_dir, struct store_round rounds[ROUNDS]
   struct store *store;
   struct digest job;
   size_t n;
-  ck_assert_int_eq(store_open_read_only(state_dir, &digest_blake2b, &store, why), ERR_OK);
+  ck_assert_int_eq(store_open_read_only(state_dir, &digest_tree, &store, why), ERR_OK);
   ck_assert_int_eq(store_jobs(store, &job, 1, &n), ERR_OK);
   ck_assert_int_eq(store_rounds(store, &job, 1, rounds, ROUNDS, &n), ERR_OK);
   ck_assert_uint_eq(n, ROUNDS);

@@ -35,8 +35,7 @@ static struct identity *identity_numbered(uint8_t n) {
 
 static void open_store(struct bench *b) {
   char why[MAX_CONFIG_WHY_BYTES] = "", warning[MAX_REASON_BYTES];
-  struct store_config config = {
-      .state_dir = b->config->state_dir, .digest = &digest_blake2b, .keep_last = 2, .random = 1};
+  struct store_config config = {.state_dir = b->config->state_dir, .digest = &digest_tree, .keep_last = 2, .random = 1};
   enum err e = store_open(&config, &b->a.store, warning, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
   ck_assert_int_eq(book_open(&b->a, why), ERR_OK);
@@ -126,7 +125,7 @@ START_TEST(what_a_peer_brings_is_proposed_and_stored) {
   struct store_job_file rows[4];
   char why[MAX_REASON_BYTES];
   size_t n = 0;
-  ck_assert_int_eq(store_open_read_only(b->config->state_dir, &digest_blake2b, &s, why), ERR_OK);
+  ck_assert_int_eq(store_open_read_only(b->config->state_dir, &digest_tree, &s, why), ERR_OK);
   ck_assert_int_eq(store_job_file_list(s, rows, 4, &n), ERR_OK);
   ck_assert_uint_eq(n, 1);
   ck_assert_str_eq(rows[0].text, TEXT_OF(2));

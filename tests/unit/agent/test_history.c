@@ -16,8 +16,7 @@ static void write_history(const struct site_folder *f, uint64_t n) {
   struct store *s;
   char why[MAX_CONFIG_WHY_BYTES], warning[MAX_REASON_BYTES];
   ck_assert_int_eq(config_load(f->site, NULL, &config, why), ERR_OK);
-  const struct store_config sc = {
-      .state_dir = config->state_dir, .digest = &digest_blake2b, .keep_last = 2, .random = 1};
+  const struct store_config sc = {.state_dir = config->state_dir, .digest = &digest_tree, .keep_last = 2, .random = 1};
   enum err e = store_open(&sc, &s, warning, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
   struct digest job = config_job_id(config, &config->jobs[0].job);

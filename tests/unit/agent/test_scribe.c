@@ -21,7 +21,7 @@ struct desk {
 
 static void desk_reopen(struct desk *d) {
   const struct store_config config = {
-      .state_dir = d->folder, .identity = {1}, .digest = &digest_blake2b, .keep_last = 3, .random = 5};
+      .state_dir = d->folder, .identity = {1}, .digest = &digest_tree, .keep_last = 3, .random = 5};
   char warning[MAX_REASON_BYTES], why[MAX_REASON_BYTES];
   struct store *store;
   enum err e = store_open(&config, &store, warning, why);

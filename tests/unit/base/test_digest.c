@@ -25,7 +25,7 @@ static void toy_end(struct digest_state *state, struct digest *out_digest) {
   memcpy(out_digest->bytes, toy.cells, DIGEST_BYTES);
 }
 
-static const struct digest_fn toy_fn = {toy_init, toy_add, toy_end};
+static const struct digest_fn toy_fn = {.init = toy_init, .add = toy_add, .end = toy_end};
 
 START_TEST(digest_of_is_init_add_end) {
   struct digest d = digest_of(&toy_fn, "abc", 3);

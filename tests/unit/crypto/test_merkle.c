@@ -62,23 +62,52 @@ START_TEST(an_empty_payload_is_one_empty_chunk) {
 }
 END_TEST
 
-START_TEST(four_leaves_at_once_are_the_leaves) {
-  struct digest leaves[LEAVES_AT_ONCE], leaf;
-  size_t n = (size_t)LEAVES_AT_ONCE * CHUNK_BYTES;
+/* Each kernel, from every kind of end that a message can have, at both kinds of addresses. */
+START_TEST(leaves_at_once_are_the_leaves) {
+  static const size_t tails[] = {1, 126, 127, 128, 129, 254, 255, 256, CHUNK_BYTES - 128, CHUNK_BYTES - 1, CHUNK_BYTES};
+  struct digest leaves[MAX_LEAVES_AT_ONCE], leaf;
+  size_t n_kernels, n = (size_t)MAX_LEAVES_AT_ONCE * CHUNK_BYTES;
+  const struct leaves_kernel *kernels = leaves_kernels(&n_kernels);
   uint8_t *bytes = pattern_new(n + 1);
-  for (size_t shift = 0; leaves_supported() && shift < 2; shift++) {
-    uint32_t x = (uint32_t)shift;
-    for (size_t i = 0; i < n + 1; i++) {
-      x = x * 1664525u + 1013904223u;
-      bytes[i] = (uint8_t)(x >> 24);
-    }
-    leaves_hash(bytes + shift, leaves);
-    for (size_t k = 0; k < LEAVES_AT_ONCE; k++) {
-      merkle_leaf(&digest_blake2b, bytes + shift + k * CHUNK_BYTES, CHUNK_BYTES, &leaf);
-      ck_assert(digest_equal(&leaf, &leaves[k]));
-    }
+  uint32_t x = 1;
+  for (size_t i = 0; i < n + 1; i++) {
+    x = x * 1664525u + 1013904223u;
+    bytes[i] = (uint8_t)(x >> 24);
   }
+  for (size_t k = 0; k < n_kernels; k++)
+    for (size_t whole = 0; whole < kernels[k].at_once; whole++)
+      for (size_t t = whole % 2; t < sizeof tails / sizeof *tails; t += 2) {
+        const uint8_t *chunks = bytes + t % 3 / 2;
+        kernels[k].hash(chunks, whole * CHUNK_BYTES + tails[t], leaves);
+        for (size_t i = 0; i <= whole; i++) {
+          merkle_leaf(&digest_blake2b, chunks + i * CHUNK_BYTES, i < whole ? CHUNK_BYTES : tails[t], &leaf);
+          ck_assert_msg(digest_equal(&leaf, &leaves[i]), "%s: %zu chunks and %zu bytes, leaf %zu", kernels[k].name,
+                        whole, tails[t], i);
+        }
+      }
   free(bytes);
+}
+END_TEST
+
+/* In pieces of any size the tree's digest is the root. */
+START_TEST(the_tree_is_a_digest) {
+  static const size_t sizes[] = {0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES, 11 * CHUNK_BYTES + 7};
+  static const size_t pieces[] = {1000, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES - 3, 20 * CHUNK_BYTES};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    uint8_t *bytes = pattern_new(sizes[i]);
+    struct digest root, streamed, whole = digest_of(&digest_tree, bytes, sizes[i]);
+    merkle_root(&digest_blake2b, bytes, sizes[i], &root);
+    ck_assert(digest_equal(&whole, &root));
+    for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {
+      struct digest_state state;
+      digest_tree.init(&state);
+      for (size_t at = 0; at < sizes[i]; at += pieces[k])
+        digest_tree.add(&state, bytes + at, sizes[i] - at < pieces[k] ? sizes[i] - at : pieces[k]);
+      digest_tree.end(&state, &streamed);
+      ck_assert(digest_equal(&streamed, &root));
+    }
+    free(bytes);
+  }
 }
 END_TEST
 
@@ -95,7 +124,7 @@ static struct digest streamed_root(size_t n) {
   merkle_init(&m, &digest_blake2b);
   for (size_t i = 0; i < n; i++) {
     uint8_t chunk = (uint8_t)i;
-    merkle_add_chunk(&m, &chunk, 1);
+    merkle_add(&m, &chunk, 1);
   }
   merkle_end(&m, &root);
   return root;
@@ -180,6 +209,7 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("crypto/merkle", golden_roots, chunks_are_counted, an_empty_payload_is_one_empty_chunk,
-                   four_leaves_at_once_are_the_leaves, every_leaf_is_proved, no_other_leaf_index_or_count_is_proved,
-                   damaged_proofs_are_refused, an_inner_node_is_no_leaf, the_largest_tree);
+                   leaves_at_once_are_the_leaves, the_tree_is_a_digest, every_leaf_is_proved,
+                   no_other_leaf_index_or_count_is_proved, damaged_proofs_are_refused, an_inner_node_is_no_leaf,
+                   the_largest_tree);
 }

@@ -135,7 +135,7 @@ static inline void kit_digest_end(struct digest_state *state, struct digest *out
   memcpy(out_digest->bytes, state->opaque, DIGEST_BYTES);
 }
 
-static const struct digest_fn kit_digest = {kit_digest_init, kit_digest_add, kit_digest_end};
+static const struct digest_fn kit_digest = {.init = kit_digest_init, .add = kit_digest_add, .end = kit_digest_end};
 
 /* ---- memory ---- */
 

@@ -36,7 +36,15 @@ static inline void lanes_end(struct digest_state *state, struct digest *out_dige
   memcpy(out_digest->bytes, state->opaque, DIGEST_BYTES);
 }
 
-static const struct digest_fn lanes = {lanes_init, lanes_add, lanes_end};
+static const struct digest_fn lanes = {.init = lanes_init, .add = lanes_add, .end = lanes_end};
+
+/* Another hash, for a store whose older files `lanes` has named. */
+static inline void later_init(struct digest_state *state) {
+  lanes_init(state);
+  lanes_add(state, "later", 5);
+}
+
+static const struct digest_fn later_lanes = {.init = later_init, .add = lanes_add, .end = lanes_end, .before = &lanes};
 
 /* ---- a directory of its own */
 
@@ -72,11 +80,16 @@ static inline const char *fixture_path(const struct fixture *f, const char *name
   return path;
 }
 
-static inline enum err fixture_try(struct fixture *f, uint8_t identity, struct store **out_store) {
+static inline enum err fixture_try_digest(struct fixture *f, uint8_t identity, const struct digest_fn *digest,
+                                          struct store **out_store) {
   struct store_config config = {
-      .state_dir = f->state, .digest = &lanes, .keep_last = 3, .keep_best = 2, .random = 0xc0ffee};
+      .state_dir = f->state, .digest = digest, .keep_last = 3, .keep_best = 2, .random = 0xc0ffee};
   memset(config.identity, identity, sizeof config.identity);
   return store_open(&config, out_store, f->warning, f->why);
+}
+
+static inline enum err fixture_try(struct fixture *f, uint8_t identity, struct store **out_store) {
+  return fixture_try_digest(f, identity, &lanes, out_store);
 }
 
 static inline struct store *fixture_open(struct fixture *f) {

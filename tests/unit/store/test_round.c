@@ -351,6 +351,63 @@ START_TEST(a_damaged_file_under_a_right_name_is_written_anew) {
 }
 END_TEST
 
+/* A program that names files another way goes on from those of the one before it, and notices what is damaged. */
+START_TEST(files_keep_the_names_that_they_were_given) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 4);
+  store_close(s);
+  ck_assert_int_eq(fixture_try_digest(&f, 7, &later_lanes, &s), ERR_OK);
+  struct round_bytes b = round_bytes((struct round_label){.round = 4});
+  struct digest model = digest_bytes(b.model, sizeof b.model);
+  struct store_resume r = resume_at(s);
+  ck_assert(r.at == RESUME_COMMITTED && r.committed.round == 4 && !r.fell_back && digest_equal(&r.model, &model));
+  uint8_t *bytes;
+  size_t n_bytes;
+  ck_assert_int_eq(store_file_load(s, &model, ROUND_BYTES, &bytes, &n_bytes), ERR_OK);
+  ck_assert_mem_eq(bytes, b.model, ROUND_BYTES);
+  free(bytes);
+  ck_assert_int_eq(round_commit(s, 4), ERR_OK); /* the same again */
+  rounds_run(s, 5, 5);
+  b = round_bytes((struct round_label){.round = 5});
+  struct digest named_before = digest_bytes(b.model, sizeof b.model),
+                named = digest_of(&later_lanes, b.model, ROUND_BYTES);
+  r = resume_at(s);
+  ck_assert(digest_equal(&r.model, &named) && !digest_equal(&r.model, &named_before));
+  store_close(s);
+  file_damage(&f, &named);
+  file_damage(&f, &model);
+  ck_assert_int_eq(fixture_try_digest(&f, 7, &later_lanes, &s), ERR_OK);
+  r = resume_at(s);
+  ck_assert(r.fell_back && r.at == RESUME_PUBLISHED && r.published.round == 5);
+  ck_assert_int_eq(store_file_load(s, &model, ROUND_BYTES, &bytes, &n_bytes), ERR_CORRUPT);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+/* Also those of a commitment that was refused: the folder holds what rows name, and nothing else. */
+START_TEST(a_refused_commitment_leaves_no_file) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, 2);
+  unsigned n = files_count(&f);
+  ck_assert_int_eq(round_publish(s, 3, 3), ERR_OK);
+  struct round_bytes b = round_bytes((struct round_label){.round = 3});
+  struct store_contribution twice[2] = {{.origin = {1}, .name = "a"}, {.origin = {1}, .name = "a"}};
+  struct store_commitment c = commitment(&b, (struct round_label){.round = 3});
+  c.contributions = twice;
+  c.n_contributions = 2;
+  ck_assert_int_eq(store_commit(s, &c), ERR_EXISTS);
+  ck_assert_uint_eq(files_count(&f), n + 2); /* payload and half of the publication */
+  c.n_contributions = 1;
+  ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+  ck_assert_uint_eq(files_count(&f), n + 3);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
 /* What a restart does when files of the newest round are damaged: from which step it goes on. */
 static const struct damage {
   bool publish_next, half, model, payload; /* what is published after round 5; what of the newest is damaged */
@@ -554,6 +611,7 @@ int main(void) {
                    a_jump_brings_its_own_half, sub_rounds_stand_between_numbers, kind_none_is_trained_again,
                    the_newest_are_kept_and_the_rest_removed, an_open_descriptor_outlives_the_name,
                    orphans_are_removed_at_opening, a_damaged_file_under_a_right_name_is_written_anew,
+                   files_keep_the_names_that_they_were_given, a_refused_commitment_leaves_no_file,
                    a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
                    contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page);
 }
