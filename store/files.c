@@ -133,6 +133,7 @@ static void entries_forget(struct files *f) {
   f->entries = NULL;
   f->n_entries = f->capacity = 0;
   f->is_listed = false;
+  f->spares = (struct spares){0}; /* reading the folder removes them */
 }
 
 /* A stream of the folder's entries with a descriptor of its own; NULL when there is none to have. */
@@ -176,7 +177,7 @@ enum err files_list(struct files *f) {
 }
 
 uint64_t files_bytes(const struct files *f) {
-  uint64_t sum = 0;
+  uint64_t sum = spares_bytes(&f->spares);
   for (size_t i = 0; i < f->n_entries; i++)
     sum += f->entries[i].n_bytes;
   return sum;
@@ -193,12 +194,17 @@ void files_sweep(struct files *f) {
   for (size_t i = 0; i < f->n_entries; i++) {
     struct file_entry *entry = &f->entries[i];
     bool is_gone =
-        !entry->is_claimed && (unlinkat(f->dir_fd, name_write(&entry->name).chars, 0) == 0 || errno == ENOENT);
+        !entry->is_claimed &&
+        (spares_put(&f->spares, f->dir_fd, name_write(&entry->name).chars, entry->n_bytes) == 0 || errno == ENOENT);
     entry->is_claimed = false;
     if (!is_gone)
       f->entries[n++] = *entry;
   }
   f->n_entries = n;
+}
+
+void files_drop_spares(struct files *f) {
+  spares_drop(&f->spares, f->dir_fd);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
@@ -225,7 +231,9 @@ static void write_back(int fd) {
 
 static enum err file_write(struct files *f, const char *name, const uint8_t *bytes, size_t n_bytes) {
   MUST(f->n_unsynced < MAX_UNSYNCED);
-  int fd = patient_open(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+  int fd = spares_take(&f->spares, f->dir_fd, name, n_bytes);
+  if (fd < 0)
+    fd = patient_open(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
   enum err e = fd_write_all(fd, bytes, n_bytes) == ERR_OK ? ERR_OK : files_errno(errno);

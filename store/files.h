@@ -18,6 +18,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "store/spares.h"
 
 enum { MAX_UNSYNCED = 4 /* files of a transaction */ };
 
@@ -35,6 +36,7 @@ struct files {
   bool is_listed;
   int unsynced[MAX_UNSYNCED]; /* descriptors of what was put and not synced yet */
   size_t n_unsynced;
+  struct spares spares;
 };
 
 /* Opens the folder `files` inside state_fd; created 0700 when asked for. Keeps digest. */
@@ -44,7 +46,7 @@ void files_close(struct files *f);
 /* Reads the folder once: what the calls for writers below go by. What has no digest's name is removed. ERR_NO_MEMORY, or why
  * the folder cannot be read; nothing is listed then, and so nothing swept. */
 MUST_USE enum err files_list(struct files *f);
-uint64_t files_bytes(const struct files *f); /* of all files that are listed */
+uint64_t files_bytes(const struct files *f); /* of all files that are listed, and of spares */
 
 /* Whether the bytes are what a file of that name holds, by the digest of today or one before it. */
 bool files_is_name(const struct files *f, const struct digest *name, const uint8_t *bytes, size_t n_bytes);
@@ -72,10 +74,13 @@ MUST_USE enum err files_check(const struct files *f, const struct digest *name);
 /* Whether the folder holds any file under a digest's name. */
 bool files_any(const struct files *f);
 
-/* Removes every listed file that was not claimed since the sweep before. What cannot be removed now is found again by the
+/* Takes away every listed file that was not claimed since the sweep before. What cannot be removed now is found again by the
  * next sweep. */
 void files_claim(struct files *f, const struct digest *name);
 void files_sweep(struct files *f);
+
+/* Removes what is kept only to be written over. */
+void files_drop_spares(struct files *f);
 
 /* err_from_errno, with "larger than this process may write" as no space. */
 enum err files_errno(int errno_value);

@@ -72,7 +72,7 @@ static enum err publication_add(struct store *s, uint64_t job, const struct stor
 
 static enum err publish_body(struct store *s, const void *argument) {
   const struct store_publication *p = argument;
-  struct digest payload = {0}, half = {0};
+  struct digest payload = p->payload_digest, half = {0};
   uint64_t job;
   bool is_there;
   enum err e;

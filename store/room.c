@@ -27,12 +27,19 @@ enum err room_transaction(struct store *s, enum err (*body)(struct store *s, con
     s->poisoned = true;
   else
     remove_unnamed(s);
+  if (s->keeps_few || e == ERR_NO_SPACE)
+    files_drop_spares(&s->files);
   return e;
 }
 
-enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *out_name) {
-  *out_name = bytes != NULL ? digest_of(s->files.digest, bytes, n_bytes) : (struct digest){0};
-  return bytes != NULL ? files_put(&s->files, out_name, bytes, n_bytes) : ERR_OK;
+enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *name) {
+  if (bytes == NULL) {
+    *name = (struct digest){0};
+    return ERR_OK;
+  }
+  if (digest_is_zero(name))
+    *name = digest_of(s->files.digest, bytes, n_bytes);
+  return files_put(&s->files, name, bytes, n_bytes);
 }
 
 enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id) {

@@ -28,8 +28,9 @@ MUST_USE enum err room_transaction(struct store *s, enum err (*body)(struct stor
 MUST_USE enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id);
 MUST_USE enum err room_job_add(struct store *s, const struct digest *job, uint64_t *out_id);
 
-/* Inside a transaction, before files_sync: stores bytes under their digest. NULL: no file, zeros. */
-MUST_USE enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *out_name);
+/* Inside a transaction, before files_sync: stores bytes under their digest, which is reckoned where it is zeros. NULL: no file,
+ * zeros. */
+MUST_USE enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *name);
 
 /* Inside a transaction. */
 MUST_USE enum err room_event_add(struct store *s, int64_t at_unix_s, const char *name, const char *peer,
@@ -52,7 +53,7 @@ void bind_label(struct query *q, struct round_label label);
 struct round_label column_label(struct query *q);
 
 /* ERR_NO_SPACE when so many bytes more would exceed the cap. */
-MUST_USE enum err room_admit(const struct store *s, uint64_t n_bytes);
+MUST_USE enum err room_admit(struct store *s, uint64_t n_bytes);
 
 /* < 0, 0, > 0 as a is before, equal to, after b. */
 int label_compare(struct round_label a, struct round_label b);

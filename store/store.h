@@ -115,6 +115,8 @@ struct store_publication {
   size_t n_manifest;
   const uint8_t *payload; /* NULL for kind none */
   size_t n_payload;
+  struct digest
+      payload_digest;  /* of the payload by the store's digest, for who has it already; zeros: it is reckoned */
   const uint8_t *half; /* snapshot after training; NULL for kind none */
   size_t n_half;
   uint64_t copy_offset;         /* where x̂ stands in the half … */

@@ -46,14 +46,20 @@ enum err store_measure(const struct store *s, struct store_room *out_room) {
   return ERR_OK;
 }
 
-enum err room_admit(const struct store *s, uint64_t n_bytes) {
+static enum err admit(const struct store *s, uint64_t n_bytes) {
   struct store_room room = {0};
-  if (s->max_bytes == 0)
-    return ERR_OK;
   enum err e = store_measure(s, &room);
   if (e != ERR_OK)
     return e;
   return room.used_bytes <= s->max_bytes && n_bytes <= s->max_bytes - room.used_bytes ? ERR_OK : ERR_NO_SPACE;
+}
+
+enum err room_admit(struct store *s, uint64_t n_bytes) {
+  enum err e = s->max_bytes > 0 ? admit(s, n_bytes) : ERR_OK;
+  if (e != ERR_NO_SPACE)
+    return e;
+  files_drop_spares(&s->files);
+  return admit(s, n_bytes);
 }
 
 static enum err keep_body(struct store *s, const void *argument) {

@@ -153,6 +153,7 @@ static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
   r->payload = r->half = (struct buffer){0}; /* now the job's */
   job->publication.payload = job->payload.bytes;
   job->publication.n_payload = job->payload.n_bytes;
+  job->publication.payload_digest = r->payload_root; /* files are named by the root of the same tree */
   job->publication.half = job->half.bytes;
   job->publication.n_half = job->half.n_bytes;
   job->publication.copy_offset = r->copy_offset;

@@ -127,7 +127,11 @@ static inline void file_damage(const struct fixture *f, const struct digest *nam
 
 /* ---- rounds whose bytes follow from label and kind of file */
 
-enum { ROUND_BYTES = 3000 };
+#ifndef FIXTURE_ROUND_BYTES
+#define FIXTURE_ROUND_BYTES 3000
+#endif
+
+enum { ROUND_BYTES = FIXTURE_ROUND_BYTES };
 
 struct round_bytes {
   uint8_t payload[ROUND_BYTES], half[ROUND_BYTES], model[ROUND_BYTES], manifest[300], copy_manifest[300];

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#define FIXTURE_ROUND_BYTES 17000 /* files that are written over when nothing names them any more */
 #include "tests/unit/store/fixture.h"
 #include "tests/unit/suite.h"
 

@@ -351,6 +351,84 @@ START_TEST(a_damaged_file_under_a_right_name_is_written_anew) {
 }
 END_TEST
 
+/* ---- files that are written over: of a size for which that is done */
+
+enum { LARGE_BYTES = 100000 };
+
+static void large_round(struct store *s, uint64_t round, uint8_t bytes[LARGE_BYTES]) {
+  struct round_label label = {.round = round};
+  struct round_bytes b = round_bytes(label);
+  struct store_publication p = publication(s, &b, label, round);
+  struct store_commitment c = commitment(&b, label);
+  round_fill(bytes, LARGE_BYTES, label, 6);
+  p.payload = bytes;
+  p.n_payload = LARGE_BYTES;
+  c.model = bytes + 1;
+  c.n_model = LARGE_BYTES - 1;
+  ck_assert_int_eq(store_publish(s, &p), ERR_OK);
+  ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+}
+
+static unsigned spares_count(const struct fixture *f) {
+  unsigned n = 0;
+  DIR *entries = opendir(fixture_path(f, "files"));
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
+    n += strncmp(entry->d_name, "spare-", 6) == 0;
+  closedir(entries);
+  return n;
+}
+
+/* What is open is not written over, however many rounds go by; what rows name has its bytes. */
+START_TEST(what_nothing_names_is_written_over_unless_it_is_open) {
+  static uint8_t bytes[LARGE_BYTES], first[LARGE_BYTES], back[LARGE_BYTES];
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct store_outbox_entry entries[KEEP_PAYLOADS];
+  size_t n, n_bytes;
+  int fd;
+  uint64_t n_file;
+  large_round(s, 1, first);
+  ck_assert_int_eq(store_outbox(s, &job_one, entries, 1, &n), ERR_OK);
+  ck_assert_int_eq(store_file_open(s, &entries[0].payload, &fd, &n_file), ERR_OK);
+  for (uint64_t r = 2; r <= 30; r++) {
+    large_round(s, r, bytes);
+    ck_assert_int_eq(pread(fd, back, LARGE_BYTES, 0), LARGE_BYTES);
+    ck_assert_mem_eq(back, first, LARGE_BYTES);
+  }
+  ck_assert_uint_gt(spares_count(&f), 0);
+  ck_assert_uint_le(spares_count(&f), 2); /* one of each size */
+  close(fd);
+  ck_assert_int_eq(store_outbox(s, &job_one, entries, KEEP_PAYLOADS, &n), ERR_OK);
+  for (size_t i = 0; i < n; i++) {
+    uint8_t *loaded;
+    round_fill(bytes, LARGE_BYTES, (struct round_label){.round = 30 - i}, 6);
+    ck_assert_int_eq(store_file_load(s, &entries[i].payload, LARGE_BYTES, &loaded, &n_bytes), ERR_OK);
+    ck_assert_mem_eq(loaded, bytes, LARGE_BYTES);
+    free(loaded);
+  }
+  store_close(s);
+  s = fixture_open(&f);
+  ck_assert_uint_eq(spares_count(&f), 0);
+  ck_assert_uint_eq(resume_at(s).committed.round, 30);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
+START_TEST(spares_go_where_room_is_wanted) {
+  static uint8_t bytes[LARGE_BYTES];
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  for (uint64_t r = 1; r <= 12; r++)
+    large_round(s, r, bytes);
+  ck_assert_uint_gt(spares_count(&f), 0);
+  ck_assert_int_eq(store_keep_few(s, true), ERR_OK);
+  ck_assert_uint_eq(spares_count(&f), 0);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
 /* A program that names files another way goes on from those of the one before it, and notices what is damaged. */
 START_TEST(files_keep_the_names_that_they_were_given) {
   struct fixture f = fixture_new();
@@ -611,6 +689,7 @@ int main(void) {
                    a_jump_brings_its_own_half, sub_rounds_stand_between_numbers, kind_none_is_trained_again,
                    the_newest_are_kept_and_the_rest_removed, an_open_descriptor_outlives_the_name,
                    orphans_are_removed_at_opening, a_damaged_file_under_a_right_name_is_written_anew,
+                   what_nothing_names_is_written_over_unless_it_is_open, spares_go_where_room_is_wanted,
                    files_keep_the_names_that_they_were_given, a_refused_commitment_leaves_no_file,
                    a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
                    contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page);
