@@ -368,7 +368,7 @@ static enum err check_open_file(const struct files *f, int fd, uint64_t n_bytes,
 
 enum err files_check(const struct files *f, const struct digest *name) {
   int fd = -1;
-  uint64_t n_bytes;
+  uint64_t n_bytes = 0;
   enum err e = files_get(f, name, &fd, &n_bytes);
   if (e == ERR_OK) {
     e = check_open_file(f, fd, n_bytes, name);
