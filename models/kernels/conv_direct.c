@@ -70,8 +70,11 @@ static struct range axis_taps(const struct axis *a, size_t i) {
   return (struct range){from, to > from ? to : from};
 }
 
-/* How many outputs from j on have the same taps. */
+/* How many outputs from j on have the same taps; where those are all, this need not be counted. */
 static size_t axis_alike(const struct axis *a, size_t j) {
+  ptrdiff_t left = (ptrdiff_t)(a->n_in - a->n_taps) - axis_start(a, j);
+  if (axis_start(a, j) >= 0 && left >= 0 && a->n_in >= a->n_taps)
+    return min_size((size_t)left / a->step + 1, a->n_out - j);
   struct range first = axis_taps(a, j), next;
   size_t n = 0;
   do {
@@ -365,7 +368,7 @@ INLINE AVX512 static __m512 avx512_where_equal(__m512 a, float x, __m512 v) {
 #define add avx512_add
 #define give _mm512_storeu_ps
 #define where_equal avx512_where_equal
-#define LARGEST pool_avx2.largest
+#define LARGEST pool_avx512.largest
 #define fma _mm512_fmadd_ps
 #undef SITES
 #undef EACH_SITES_2
@@ -441,7 +444,7 @@ static bool paired_fits(const struct conv_shape *s) {
 #define rectify(v) _mm512_max_ps(_mm512_setzero_ps(), v)
 #define give _mm512_storeu_ps
 #define where_equal avx512_where_equal
-#define LARGEST pool_avx2.largest
+#define LARGEST pool_avx512.largest
 #define fma _mm512_fmadd_ps
 #define take_weights paired_load_weights
 #define broadcast paired_broadcast

@@ -86,23 +86,28 @@ static INLINE bool tiles(const struct pool_shape *s) {
          (s->stride == s->window_height || s->out_height == 1) && (s->stride == s->window_width || s->out_width == 1);
 }
 
-/* For each block of channels of each window of n samples, `b` being it. Whole ones apart, so that they are known to be. */
+#define EACH_IN_ROW(n_left, work)                                                                                      \
+  b.n_channels = n_left;                                                                                               \
+  for (size_t q = 0; q < shape.out_width; q++, b.in += shape.stride * shape.channels, b.out += shape.channels)         \
+    work;
+
+/* For each block of channels of each window of n samples, `b` being it. Whole ones apart, so that they are known to be. The
+ * shape is copied, since as far as the compiler knows what is written might be part of it. */
 #define EACH_BLOCK(work)                                                                                               \
-  struct block b = {.s = s};                                                                                           \
-  for (size_t k = 0; k < n * s->out_height; k++)                                                                       \
-    for (size_t q = 0; q < s->out_width; q++) {                                                                        \
-      size_t row = k / s->out_height * s->height + k % s->out_height * s->stride, c = 0;                               \
-      b.in = (row * s->width + q * s->stride) * s->channels;                                                           \
-      b.out = (k * s->out_width + q) * s->channels;                                                                    \
-      for (; c + LANES <= s->channels; c += LANES, b.in += LANES, b.out += LANES) {                                    \
-        b.n_channels = LANES;                                                                                          \
-        work;                                                                                                          \
+  const struct pool_shape shape = *s;                                                                                  \
+  struct block b = {.s = &shape};                                                                                      \
+  for (size_t k = 0; k < n * shape.out_height; k++) {                                                                  \
+    size_t row = k / shape.out_height * shape.height + k % shape.out_height * shape.stride;                            \
+    for (size_t c = 0; c < shape.channels; c += LANES) {                                                               \
+      b.in = row * shape.width * shape.channels + c;                                                                   \
+      b.out = k * shape.out_width * shape.channels + c;                                                                \
+      if (c + LANES <= shape.channels) {                                                                               \
+        EACH_IN_ROW(LANES, work)                                                                                       \
+      } else {                                                                                                         \
+        EACH_IN_ROW(shape.channels - c, work)                                                                          \
       }                                                                                                                \
-      if (c < s->channels) {                                                                                           \
-        b.n_channels = s->channels - c;                                                                                \
-        work;                                                                                                          \
-      }                                                                                                                \
-    }
+    }                                                                                                                  \
+  }
 
 static INLINE void largest_all(const struct pool_shape *s, size_t n, const float *x, float *y, float *which) {
   if (is_two_by_two(s)) {
@@ -135,9 +140,9 @@ static INLINE void mean_back_all(const struct pool_shape *s, size_t n, const flo
   EACH_BLOCK(mean_back_block(&b, adds, dy, dx))
 }
 
-#define INSTANCE(name, target, ...)                                                                                    \
+#define INSTANCE(name, target, all_largest, ...)                                                                       \
   target static void name##_largest(const struct pool_shape *s, size_t n, const float *x, float *y, float *which) {    \
-    largest_all(s, n, x, y, which);                                                                                    \
+    all_largest(s, n, x, y, which);                                                                                    \
   }                                                                                                                    \
   target static void name##_largest_back(const struct pool_shape *s, size_t n, const float *dy, const float *which,    \
                                          float *dx) {                                                                  \
@@ -155,7 +160,48 @@ static INLINE void mean_back_all(const struct pool_shape *s, size_t n, const flo
                                           .mean = name##_mean,                                                         \
                                           .mean_back = name##_mean_back};
 
-INSTANCE(lanes, , 0)
+INSTANCE(lanes, , largest_all, 0)
 #if defined __x86_64__
-INSTANCE(avx2, __attribute__((target("avx2,fma"))), .avx2 = true)
+#include <immintrin.h>
+
+INSTANCE(avx2, __attribute__((target("avx2,fma"))), largest_all, .avx2 = true)
+
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+/* One more value of a window, as in largest_block. */
+INLINE AVX512 static void avx512_judge(const float *x, __m256 place, __m256 *held, __m256 *best) {
+  __m256 value = _mm256_loadu_ps(x);
+  __mmask8 number = _mm256_cmp_ps_mask(*held, *held, _CMP_ORD_Q);
+  __mmask8 more = _mm256_mask_cmp_ps_mask(number, value, *held, _CMP_NLE_UQ);
+  *held = _mm256_mask_mov_ps(*held, more, value);
+  *best = _mm256_mask_mov_ps(*best, more, place);
+}
+
+AVX512 static void avx512_largest_pairs(const struct pool_shape *s, size_t n, const float *x, float *y, float *which) {
+  const __m256 second = _mm256_set1_ps(1), third = _mm256_set1_ps(2), fourth = _mm256_set1_ps(3);
+  const size_t channels = s->channels, row = s->width * channels, right = s->stride * channels, width = s->out_width;
+  for (size_t k = 0; k < n * s->out_height; k++)
+    for (size_t c = 0; c < channels; c += LANES) {
+      const float *from = x + (k / s->out_height * s->height + k % s->out_height * s->stride) * row + c;
+      float *to = y + k * width * channels + c, *to_which = which + k * width * channels + c;
+      for (size_t q = 0; q < width; q++, from += right, to += channels, to_which += channels) {
+        __m256 held = _mm256_loadu_ps(from), best = _mm256_setzero_ps();
+        avx512_judge(from + channels, second, &held, &best);
+        avx512_judge(from + row, third, &held, &best);
+        avx512_judge(from + row + channels, fourth, &held, &best);
+        _mm256_storeu_ps(to, held);
+        _mm256_storeu_ps(to_which, best);
+      }
+    }
+}
+
+INLINE AVX512 static void avx512_largest_all(const struct pool_shape *s, size_t n, const float *x, float *y,
+                                             float *which) {
+  if (is_two_by_two(s) && s->channels % LANES == 0)
+    avx512_largest_pairs(s, n, x, y, which);
+  else
+    largest_all(s, n, x, y, which);
+}
+
+INSTANCE(avx512, AVX512, avx512_largest_all, .avx2 = true, .avx512 = true)
 #endif

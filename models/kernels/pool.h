@@ -25,7 +25,7 @@ struct pool_kernel {
 
 extern const struct pool_kernel pool_lanes;
 #if defined __x86_64__
-extern const struct pool_kernel pool_avx2;
+extern const struct pool_kernel pool_avx2, pool_avx512;
 #endif
 
 #endif

@@ -149,6 +149,7 @@ static struct pool_shape shape_of(const struct layer *l) {
 DEFINE(lanes)
 #if defined __x86_64__
 DEFINE(avx2)
+DEFINE(avx512)
 #endif
 
 /* ---- kernels and rows */
@@ -166,6 +167,11 @@ static const struct kernel largest_kernels[] = {
      .kept = layer_kept_values,
      .forward = avx2_largest,
      .backward = avx2_largest_back},
+    {.name = "lanes-avx512",
+     .fits = avx512_fits,
+     .kept = layer_kept_values,
+     .forward = avx512_largest,
+     .backward = avx512_largest_back},
 #endif
 };
 
@@ -174,6 +180,7 @@ static const struct kernel mean_kernels[] = {
     {.name = "lanes", .fits = lanes_fits, .forward = lanes_mean, .backward = lanes_mean_back},
 #if defined __x86_64__
     {.name = "lanes-avx2", .fits = avx2_fits, .forward = avx2_mean, .backward = avx2_mean_back},
+    {.name = "lanes-avx512", .fits = avx512_fits, .forward = avx512_mean, .backward = avx512_mean_back},
 #endif
 };
 
