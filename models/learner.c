@@ -15,6 +15,8 @@
 /* Samples that are judged at a time, when they are small. */
 enum { EVALUATION_BATCH = 256, EVALUATION_FLOATS = 1 << 20 };
 
+static const uint64_t NO_PASS = UINT64_MAX;
+
 struct learner {
   struct learner_config config;
   const struct arch *arch;
@@ -42,7 +44,8 @@ struct learner {
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];
-  uint32_t *order; /* [train->n] */
+  uint32_t *order;   /* [train->n] */
+  uint64_t in_order; /* by steps: the pass whose order that is; else NO_PASS */
 
   /* One batch. */
   size_t max_batch;
@@ -221,6 +224,7 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   l->config = *config;
   l->arch = schema_arch(config->schema);
   l->n = schema_parameters(config->schema);
+  l->in_order = NO_PASS;
   e = statistics_open(config->schema, &l->statistics);
   if (!e)
     e = allocate_for_net(l);
@@ -373,13 +377,23 @@ static void order_reset(struct learner *l) {
     l->order[i] = (uint32_t)i;
 }
 
+/* Rounds of few steps stay in one pass, so its order is kept from one to the next. */
+static void order_by_pass(struct learner *l, uint64_t pass) {
+  struct rng rng;
+  if (l->in_order == pass)
+    return;
+  train_stream(&rng, STREAM_ORDER, l->config.train_seed, l->config.part, pass, 0);
+  order_reset(l);
+  rng_shuffle(&rng, l->order, l->train->n);
+  l->in_order = pass;
+}
+
 /* Streamed samples are read ahead, within the pass and the round. */
 static void pass_begin(struct sampler *s, struct learner *l) {
-  if (l->steps > 0) {
-    train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, s->pass, 0);
-    order_reset(l);
-  }
-  rng_shuffle(&s->rng, l->order, l->train->n);
+  if (l->steps > 0)
+    order_by_pass(l, s->pass);
+  else
+    rng_shuffle(&s->rng, l->order, l->train->n);
   size_t left = l->train->n - s->at, wanted = s->steps_left * l->config.train.batch;
   dataset_plan(l->train, l->order + s->at, left < wanted ? left : wanted);
 }
@@ -389,8 +403,11 @@ static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, u
   *s = (struct sampler){.pass = batch / per_pass,
                         .at = (size_t)(batch % per_pass) * l->config.train.batch,
                         .steps_left = steps_of_round(l)};
-  train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
-  order_reset(l);
+  if (l->steps == 0) {
+    train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+    order_reset(l);
+    l->in_order = NO_PASS;
+  }
   pass_begin(s, l);
 }
 

@@ -33,20 +33,6 @@ size_t gemm_packed(size_t n_out, size_t n_in) {
   return gemm_padded(n_out) * n_in;
 }
 
-void gemm_pack(size_t n_out, size_t n_in, const float *w, float *out_packed) {
-  for (size_t p = 0; p < gemm_padded(n_out); p += GEMM_PANEL)
-    for (size_t i = 0; i < n_in; i++)
-      for (size_t o = p; o < p + GEMM_PANEL; o++)
-        *out_packed++ = o < n_out ? w[o * n_in + i] : 0;
-}
-
-void gemm_unpack(size_t n_out, size_t n_in, const float *packed, float *out_w) {
-  for (size_t p = 0; p < gemm_padded(n_out); p += GEMM_PANEL)
-    for (size_t i = 0; i < n_in; i++, packed += GEMM_PANEL)
-      for (size_t o = p; o < min_size(p + GEMM_PANEL, n_out); o++)
-        out_w[o * n_in + i] = packed[o - p];
-}
-
 typedef float four __attribute__((vector_size(16)));
 
 static four four_load(const float *from) {
@@ -79,6 +65,20 @@ void gemm_transpose(size_t rows, size_t columns, const float *a, size_t a_stride
   for (size_t i = 0; i < rows; i++)
     for (size_t j = i < whole_rows ? whole_columns : 0; j < columns; j++)
       out[j * out_stride + i] = a[i * a_stride + j];
+}
+
+void gemm_pack(size_t n_out, size_t n_in, const float *w, float *out_packed) {
+  for (size_t p = 0; p < n_out; p += GEMM_PANEL, out_packed += n_in * GEMM_PANEL) {
+    size_t n = min_size(GEMM_PANEL, n_out - p);
+    if (n < GEMM_PANEL)
+      memset(out_packed, 0, n_in * GEMM_PANEL * sizeof *out_packed);
+    transpose(n, n_in, w + p * n_in, n_in, out_packed, GEMM_PANEL);
+  }
+}
+
+void gemm_unpack(size_t n_out, size_t n_in, const float *packed, float *out_w) {
+  for (size_t p = 0; p < n_out; p += GEMM_PANEL, packed += n_in * GEMM_PANEL)
+    transpose(n_in, min_size(GEMM_PANEL, n_out - p), packed, GEMM_PANEL, out_w + p * n_in, n_in);
 }
 
 /* Up to a panel of one sample's dy, zero where y ≤ 0 and behind the last. */

@@ -184,6 +184,30 @@ START_TEST(sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured) {
 }
 END_TEST
 
+/* What a learner did before says nothing about the order of a round. */
+START_TEST(rounds_by_steps_and_by_epochs_take_turns) {
+  static const uint32_t steps[] = {9, 0, 9, 9, 0, 0, 9};
+  struct bench b, fresh;
+  struct train_report report;
+  bench_init_as(&b, CODEC_F32, plain_arch);
+  for (uint32_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    uint8_t *half = half_of(&b);
+    bench_init_as(&fresh, CODEC_F32, plain_arch);
+    ck_assert_int_eq(learner_half_read(fresh.learner, half, learner_half_bytes(fresh.learner)), ERR_OK);
+    free(half);
+    learner_set_steps(b.learner, steps[i]);
+    learner_set_steps(fresh.learner, steps[i]);
+    ck_assert_int_eq(learner_train(b.learner, 1 + i, 0, 1, NULL, &report), ERR_OK);
+    ck_assert_int_eq(learner_train(fresh.learner, 1 + i, 0, 1, NULL, &report), ERR_OK);
+    uint8_t *model = model_of(&fresh);
+    assert_model(&b, model);
+    free(model);
+    bench_done(&fresh);
+  }
+  bench_done(&b);
+}
+END_TEST
+
 START_TEST(a_plane_is_learnt) {
   struct contract contract = toy_regression(4);
   struct bench b = {.contract = contract, .schema = toy_schema("dense targets", &contract)};
@@ -1318,15 +1342,16 @@ END_TEST
 int main(void) {
   return SUITE_RUN(
       "learner", tensors_of_equal_name_and_shape_are_taken, a_number_of_steps_goes_on_where_the_round_before_stopped,
-      sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, workspace_is_forecast, classes_are_learnt,
-      a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits, streamed_samples_make_the_same_model,
-      order_depends_on_seed_part_round_and_sub, steps_win_over_epochs, hook_stops_the_work, divergence_is_told,
-      divergence_is_forgotten, copies_follow_the_chain, copy_moves_when_published, bad_payloads_leave_the_copies,
-      merging_nobody_changes_no_bit, long_differences_are_clipped, statistics_move_in_training_alone,
-      statistics_merge_by_policy, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
-      half_holds_the_pending_copy, damaged_halves_are_refused, every_optimiser_learns,
-      a_gradient_apart_makes_the_same_step, a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart,
-      a_half_of_another_optimiser_is_read, sets_are_learnt, anomalies_are_found, huber_bears_outliers,
-      class_weights_must_fit, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
-      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
+      sub_rounds_go_on_in_the_samples_too_and_none_is_as_configured, rounds_by_steps_and_by_epochs_take_turns,
+      workspace_is_forecast, classes_are_learnt, a_plane_is_learnt, fashion_mnist_is_learnt, same_seeds_same_bits,
+      streamed_samples_make_the_same_model, order_depends_on_seed_part_round_and_sub, steps_win_over_epochs,
+      hook_stops_the_work, divergence_is_told, divergence_is_forgotten, copies_follow_the_chain,
+      copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
+      long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
+      overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
+      damaged_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
+      a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
+      sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
+      damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
+      a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
 }
