@@ -44,9 +44,9 @@ static bool is_comparable(const struct bout *b) {
 /* Why there is no model trained alone, with the remedy. */
 static int refuse_without_shadow(struct call *call, const struct bout *b) {
   static const char *const reasons[] = {
-      [SHADOW_AUTO] =
-          ("none was begun, or it was given up because its training took more than 10 % of a round (the log and "
-           "`events` say which)"),
+      [SHADOW_AUTO] = ("none was begun, or it was given up because training and storing it took more than 10 % of a "
+                       "round (the log and "
+                       "`events` say which)"),
       [SHADOW_ON] = "its first training is not committed yet",
       [SHADOW_OFF] = "alone.shadow is off",
   };

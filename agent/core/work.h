@@ -30,7 +30,7 @@ struct shadow_figures {
   bool is_on;
   uint64_t n_trainings, n_steps; /* in all */
   double seconds, headline;      /* of the last one; headline on the local test set, NaN: none */
-  double share;                  /* of a round's time, median of the last rounds */
+  double share;                  /* of a round's time that training and storing take, median of the last rounds */
   size_t memory_bytes;           /* of its learner */
 };
 
@@ -219,7 +219,8 @@ struct scribe_result {
   /* SCRIBE_PUBLISH, SCRIBE_COMMIT, SCRIBE_MEASURE */
   bool has_room;
   struct store_room room;
-  uint64_t n_written; /* bytes of the files that a publication or commit has written */
+  uint64_t n_written;    /* bytes of the files that a publication or commit has written */
+  double shadow_seconds; /* SCRIBE_COMMIT: how long it took for the model trained alone, by its share of the bytes */
 
   struct buffer half, model;        /* SCRIBE_LOAD_MODEL */
   struct store_roll_back roll_back; /* SCRIBE_ROLL_BACK: what was committed */

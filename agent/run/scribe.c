@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/file.h"
 #include "agent/run/mailbox.h"
 #include "base/must.h"
@@ -175,6 +176,11 @@ static uint64_t bytes_of(const struct scribe_job *job) {
                                       : 0;
 }
 
+static double shadow_seconds(const struct scribe_job *job, double seconds) {
+  bool has = job->kind == SCRIBE_COMMIT && job->commitment.n_shadow > 0;
+  return has ? seconds * (double)job->commitment.n_shadow / (double)bytes_of(job) : 0;
+}
+
 static enum err call(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
   result->call = job->call;
   job->call = NULL; /* now the result's */
@@ -191,7 +197,9 @@ static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   struct scribe_result *result = calloc(1, sizeof *result);
   MUST(result != NULL); /* nothing is lost by a restart, and there is no other way to answer */
   *result = (struct scribe_result){.kind = job->kind, .owner = job->owner, .payload_fd = -1, .copy_fd = -1};
+  double start = clock_s();
   result->error = run[job->kind](s, job, result);
+  result->shadow_seconds = shadow_seconds(job, clock_s() - start);
   if (job->kind == SCRIBE_PUBLISH || job->kind == SCRIBE_COMMIT || job->kind == SCRIBE_MEASURE)
     result->has_room = store_measure(s->store, &result->room) == ERR_OK;
   result->n_written = bytes_of(job);

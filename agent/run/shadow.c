@@ -11,8 +11,8 @@
 
 /* ---- what it costs ------------------------------------------------------------------------------------------------ */
 
-void shadow_cost_put(struct shadow_cost *c, double training_s, double round_s) {
-  c->shares[c->next] = round_s > 0 ? training_s / round_s : 1;
+void shadow_cost_put(struct shadow_cost *c, double shadow_s, double round_s) {
+  c->shares[c->next] = round_s > 0 ? shadow_s / round_s : 1;
   c->next = (c->next + 1) % SHADOW_WINDOW;
   c->n += c->n < SHADOW_WINDOW;
 }
@@ -115,17 +115,21 @@ void shadow_round(struct shadow *s, double now_s) {
   if (s->learner == NULL)
     return;
   if (s->round_started_s > 0 && s->figures.seconds > 0)
-    shadow_cost_put(&s->cost, s->figures.seconds, now_s - s->round_started_s);
+    shadow_cost_put(&s->cost, s->figures.seconds + s->written_s + s->stored_s, now_s - s->round_started_s);
   s->round_started_s = now_s;
   s->figures.share = shadow_cost_share(&s->cost);
   if (s->mode != SHADOW_AUTO || s->cost.n < SHADOW_DECIDE || s->figures.share < SHADOW_MAX_SHARE)
     return;
-  snprintf(
-      s->note, sizeof s->note,
-      "the model trained alone is given up: its training takes %.0f %% of a round (more than %.0f %%); to keep one, "
-      "write alone: { shadow: on }",
-      100 * s->figures.share, 100 * SHADOW_MAX_SHARE);
+  snprintf(s->note, sizeof s->note,
+           "the model trained alone is given up: its training and storing take %.0f %% of a round (more than %.0f %%); "
+           "to keep one, "
+           "write alone: { shadow: on }",
+           100 * s->figures.share, 100 * SHADOW_MAX_SHARE);
   end(s);
+}
+
+void shadow_stored(struct shadow *s, double seconds) {
+  s->stored_s = seconds;
 }
 
 void shadow_owe(struct shadow *s, struct round_label label, double rate_scale, uint32_t steps) {
@@ -171,11 +175,12 @@ void shadow_pay(struct shadow *s, const struct work_hook *hook) {
   s->figures.n_steps += report.local_steps;
 }
 
-enum err shadow_write(const struct shadow *s, struct buffer *out) {
+enum err shadow_write(struct shadow *s, struct buffer *out) {
   *out = (struct buffer){0};
   if (s->learner == NULL)
     return ERR_OK;
   MUST(!s->owes);
+  double start = clock_s();
   struct writer w;
   size_t n_half = learner_half_bytes(s->learner), n_bytes = n_half + SHADOW_TRAILER_BYTES;
   uint8_t *bytes = malloc(n_bytes);
@@ -186,6 +191,7 @@ enum err shadow_write(const struct shadow *s, struct buffer *out) {
   writer_u64(&w, s->figures.n_trainings);
   writer_u64(&w, s->figures.n_steps);
   MUST(writer_end(&w) == ERR_OK);
+  s->written_s = clock_s() - start;
   *out = (struct buffer){bytes, n_bytes};
   return ERR_OK;
 }

@@ -4,8 +4,9 @@
  * A training of the site leaves a debt; the trainer pays it after it has handed out the site's own payload, so that the
  * time lies beside the waiting for peers. Its state is stored with each commit and goes on after a restart.
  *
- * auto: there is one while its training takes less than SHADOW_MAX_SHARE of the time from one training to the next (median
- * of the last SHADOW_WINDOW rounds, judged from SHADOW_DECIDE on), and peers to compare with. Once it was given up, or where
+ * auto: there is one while training, evaluating and storing it take less than SHADOW_MAX_SHARE of the time from one training
+ * to the next (median of the last SHADOW_WINDOW rounds, judged from SHADOW_DECIDE on), and peers to compare with. Both are
+ * wall time: what else a busy host does makes the one longer as the other, and storing waits for the disk. Once it was given up, or where
  * the site began without one, auto does not begin another: it would have missed trainings.
  *
  * Memory: 4·P floats. Thread: the trainer thread. Owner: the trainer. Time is an argument except for what its own training
@@ -25,13 +26,13 @@
 enum { SHADOW_WINDOW = 8, SHADOW_DECIDE = 4, SHADOW_TRAILER_BYTES = 16 };
 #define SHADOW_MAX_SHARE 0.1
 
-/* Shares of rounds that the shadow's training took, newest in place of the oldest. */
+/* Shares of rounds that the shadow took, newest in place of the oldest. */
 struct shadow_cost {
   double shares[SHADOW_WINDOW];
   uint32_t n, next;
 };
 
-void shadow_cost_put(struct shadow_cost *c, double training_s, double round_s);
+void shadow_cost_put(struct shadow_cost *c, double shadow_s, double round_s);
 
 /* The median; 0 before the first. */
 double shadow_cost_share(const struct shadow_cost *c);
@@ -46,6 +47,7 @@ struct shadow {
   double owed_rate_scale;
   uint32_t owed_steps;           /* 0: as the job file says */
   double round_started_s;        /* 0: no training yet */
+  double written_s, stored_s;    /* what its last snapshot took here, and the store */
   struct shadow_figures figures; /* of its last training */
   char note[MAX_REASON_BYTES];   /* what is worth a line in the log; whoever passes it on empties it */
 };
@@ -69,6 +71,9 @@ void shadow_close(struct shadow *s);
 /* A training of the site begins: judges what the round before it cost, and gives up when that is too much. */
 void shadow_round(struct shadow *s, double now_s);
 
+/* How long the store took for its snapshot of the round before; told before shadow_round. */
+void shadow_stored(struct shadow *s, double seconds);
+
 /* The site's training of a label succeeded; steps as in its JOB_TRAIN. */
 void shadow_owe(struct shadow *s, struct round_label label, double rate_scale, uint32_t steps);
 
@@ -77,7 +82,7 @@ void shadow_owe(struct shadow *s, struct round_label label, double rate_scale, u
 void shadow_pay(struct shadow *s, const struct work_hook *hook);
 
 /* The learner's half and how often and how long it was trained; empty without a shadow. ERR_NO_MEMORY. */
-MUST_USE enum err shadow_write(const struct shadow *s, struct buffer *out);
+MUST_USE enum err shadow_write(struct shadow *s, struct buffer *out);
 
 /* Splits what shadow_write wrote: the learner's half, borrowed, and the counts. ERR_CORRUPT. */
 MUST_USE enum err shadow_split(const struct buffer *stored, struct buffer *out_half, uint64_t *out_n_trainings,

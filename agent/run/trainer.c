@@ -28,8 +28,9 @@ struct trainer {
   struct mailbox *jobs, *results;
   pthread_t thread;
   atomic_bool stop;
-  _Atomic uint64_t progress; /* batches done << 32 | in all, so that the two always belong together */
-  struct trainer_job end;    /* its address ends the thread */
+  _Atomic uint64_t shadow_stored_us; /* of the last commit */
+  _Atomic uint64_t progress;         /* batches done << 32 | in all, so that the two always belong together */
+  struct trainer_job end;            /* its address ends the thread */
 
   /* the loop's until it puts JOB_LOAD */
   struct buffer shadow_stored;
@@ -424,6 +425,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
   MUST(t->learner != NULL && !t->has_unpublished);
   look_at_host(t);
   learner_half_write(t->learner, t->committed.bytes);
+  shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
   shadow_round(&t->shadow, clock_s());
   enum err e;
   if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
@@ -767,6 +769,10 @@ void trainer_progress(const struct trainer *t, uint32_t *out_done, uint32_t *out
   uint64_t progress = atomic_load(&t->progress);
   *out_done = (uint32_t)(progress >> 32);
   *out_total = (uint32_t)progress;
+}
+
+void trainer_shadow_stored(struct trainer *t, double seconds) {
+  atomic_store(&t->shadow_stored_us, (uint64_t)(seconds * 1e6));
 }
 
 void trainer_interrupt(struct trainer *t) {

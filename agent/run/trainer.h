@@ -58,6 +58,9 @@ int trainer_fd(const struct trainer *t);
 /* Batches done and in all of the training in work; 0 of 0 otherwise. Any thread. */
 void trainer_progress(const struct trainer *t, uint32_t *out_done, uint32_t *out_total);
 
+/* How long a commit took for the model trained alone: a part of what that costs. Any thread. */
+void trainer_shadow_stored(struct trainer *t, double seconds);
+
 /* From now on every job is answered by ERR_STOPPED, the one in work between two batches. Does not wait, so that several can
  * be told before the first one is joined. NULL is allowed. */
 void trainer_interrupt(struct trainer *t);

@@ -164,20 +164,22 @@ START_TEST(a_training_that_fails_ends_it) {
 }
 END_TEST
 
-/* Rounds of which the shadow takes a share, as the trainer tells it; returns how many until it was given up, 0 if not. */
-static size_t rounds_until_given_up(enum shadow_mode mode, const double *shares, size_t n) {
+/* Rounds of which the shadow takes a share, as the trainer tells it, a part of it for storing; returns how many until it was
+ * given up, 0 if not. */
+static size_t rounds_until_given_up_storing(enum shadow_mode mode, const double *shares, size_t n, double storing) {
   struct bench b;
   bench_init(&b);
   struct shadow s = open_shadow(&b, mode, true);
   size_t given_up = 0;
   double now = 1000;
   for (size_t i = 0; i < n && !given_up; i++) {
+    shadow_stored(&s, i > 0 ? shares[i - 1] * storing : 0);
     shadow_round(&s, now);
     if (!s.learner)
       given_up = i;
     else
       pay(&s, i + 1);
-    s.figures.seconds = shares[i];
+    s.figures.seconds = shares[i] * (1 - storing);
     now += 1;
   }
   if (given_up)
@@ -187,12 +189,18 @@ static size_t rounds_until_given_up(enum shadow_mode mode, const double *shares,
   return given_up;
 }
 
+static size_t rounds_until_given_up(enum shadow_mode mode, const double *shares, size_t n) {
+  return rounds_until_given_up_storing(mode, shares, n, 0);
+}
+
 START_TEST(auto_looks_at_the_median) {
   static const double dear[] = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5}, cheap[12] = {0.09, 0.09, 0.09, 0.09, 0.09, 0.09};
   static const double odd[] = {0.9, 0.01, 0.9, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.9, 0.01, 0.9};
   static const double rising[] = {0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3};
   ck_assert_uint_eq(rounds_until_given_up(SHADOW_AUTO, dear, 6), SHADOW_DECIDE);
   ck_assert_uint_eq(rounds_until_given_up(SHADOW_ON, dear, 6), 0);
+  ck_assert_uint_eq(rounds_until_given_up_storing(SHADOW_AUTO, dear, 6, 0.9), SHADOW_DECIDE); /* 0.05 for training */
+  ck_assert_uint_eq(rounds_until_given_up_storing(SHADOW_AUTO, cheap, 12, 0.9), 0);
   ck_assert_uint_eq(rounds_until_given_up(SHADOW_AUTO, cheap, 12), 0);
   ck_assert_uint_ne(rounds_until_given_up(SHADOW_AUTO, odd, 12), 3);     /* not before it decides */
   ck_assert_uint_eq(rounds_until_given_up(SHADOW_AUTO, rising, 14), 10); /* four of eight: the median is in between */
