@@ -87,9 +87,10 @@ static INLINE bool tiles(const struct pool_shape *s) {
 }
 
 #define EACH_IN_ROW(n_left, work)                                                                                      \
-  b.n_channels = n_left;                                                                                               \
-  for (size_t q = 0; q < shape.out_width; q++, b.in += shape.stride * shape.channels, b.out += shape.channels)         \
-    work;
+  b.n_channels = (n_left);                                                                                             \
+  for (size_t q = 0; q < shape.out_width; q++, b.in += shape.stride * shape.channels, b.out += shape.channels) {       \
+    work;                                                                                                              \
+  }
 
 /* For each block of channels of each window of n samples, `b` being it. Whole ones apart, so that they are known to be. The
  * shape is copied, since as far as the compiler knows what is written might be part of it. */
