@@ -72,13 +72,13 @@ void gemm_pack(size_t n_out, size_t n_in, const float *w, float *out_packed) {
     size_t n = min_size(GEMM_PANEL, n_out - p);
     if (n < GEMM_PANEL)
       memset(out_packed, 0, n_in * GEMM_PANEL * sizeof *out_packed);
-    transpose(n, n_in, w + p * n_in, n_in, out_packed, GEMM_PANEL);
+    gemm_transpose(n, n_in, w + p * n_in, n_in, out_packed, GEMM_PANEL);
   }
 }
 
 void gemm_unpack(size_t n_out, size_t n_in, const float *packed, float *out_w) {
   for (size_t p = 0; p < n_out; p += GEMM_PANEL, packed += n_in * GEMM_PANEL)
-    transpose(n_in, min_size(GEMM_PANEL, n_out - p), packed, GEMM_PANEL, out_w + p * n_in, n_in);
+    gemm_transpose(n_in, min_size(GEMM_PANEL, n_out - p), packed, GEMM_PANEL, out_w + p * n_in, n_in);
 }
 
 /* Up to a panel of one sample's dy, zero where y ≤ 0 and behind the last. */
