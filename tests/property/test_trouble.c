@@ -1,5 +1,5 @@
 /* Whole agents under seeded trouble: lost frames, jitter, parted links, links silent in one direction, kills, full disks,
- * failed trainings. flock.h checks after every event what must always hold; here: once all is healed, all go on together,
+ * failed trainings. What must always hold is checked after every event (agent/sim/invariants.h); here: once all is healed, all go on together,
  * and everybody merges everybody. */
 #include "base/must.h"
 #include "tests/property/flock.h"
@@ -8,15 +8,15 @@
 
 enum { TROUBLE_MS = 120000, HEALED_MS = 90000 };
 
-static struct flock *random_flock(uint64_t seed) {
+static struct sim *random_flock(uint64_t seed) {
   struct rng r;
   rng_init(&r, seed);
-  struct flock *f = flock_new(2 + (size_t)rng_below(&r, 4), 4);
+  struct sim *f = flock_new(2 + (size_t)rng_below(&r, 4), 4);
   f->rng = r;
-  f->jitter_ms = (double)rng_below(&r, 100);
-  f->loss = 0.02 * rng_unit(&r);
+  f->default_link.jitter_us = 1000 * rng_below(&r, 100);
+  f->default_link.loss = 0.02 * rng_unit(&r);
   for (size_t i = 0; i < f->n_agents; i++) {
-    struct flock_agent *a = &f->agents[i];
+    struct sim_agent *a = f->agents[i];
     a->config.deadline_max_ms = 8000;
     a->config.meet_ms = 5000;
     a->config.by_samples = seed % 2;
@@ -24,39 +24,39 @@ static struct flock *random_flock(uint64_t seed) {
     a->config.every_ms = seed % 5 == 0 ? 1500 : 0;
     a->config.full_bytes = a->config.link_bytes * (1 + seed % 5);
     a->samples = 20 + (uint32_t)rng_below(&r, 2000);
-    a->training_ms = 300 + rng_below(&r, 2000);
-    a->writing_ms = 1 + rng_below(&r, 60);
+    a->host.training_ms = 300 + rng_below(&r, 2000);
+    a->host.writing_ms = 1 + rng_below(&r, 60);
     for (size_t k = 0; k < f->n_agents; k++)
-      f->links[i][k].delay_ms = 1 + rng_below(&r, 120);
+      sim_link(f, i, k)->delay_us = 1000 * (1 + rng_below(&r, 120));
   }
   return f;
 }
 
-static void trouble(struct flock *f) {
+static void trouble(struct sim *f) {
   size_t i = (size_t)rng_below(&f->rng, f->n_agents);
-  struct flock_agent *a = &f->agents[i];
-  size_t k = a->peers[rng_below(&f->rng, a->n_peers)];
+  struct sim_agent *a = f->agents[i];
+  size_t k = a->peers[rng_below(&f->rng, a->n_peers)].agent;
   switch (rng_below(&f->rng, 8)) {
   case 0:
     if (a->is_alive)
-      flock_kill(f, i);
+      sim_kill(f, i);
     break;
   case 1:
   case 2:
     if (!a->is_alive)
-      flock_start(f, i);
+      sim_start(f, i);
     break;
   case 3:
-    flock_part(f, i, k);
+    sim_part(f, i, k);
     break;
   case 4:
-    flock_mute(f, i, k);
+    sim_mute(f, i, k);
     break;
   case 5:
-    flock_heal(f, i, k);
+    sim_heal(f, i, k);
     break;
   case 6:
-    a->disk = a->disk == ERR_OK ? ERR_NO_SPACE : ERR_OK;
+    a->host.disk = a->host.disk == ERR_OK ? ERR_NO_SPACE : ERR_OK;
     break;
   default:
     a->fail_trainings += a->fail_trainings == 0 && rng_below(&f->rng, 4) == 0;
@@ -64,19 +64,20 @@ static void trouble(struct flock *f) {
   }
 }
 
-static void heal_everything(struct flock *f) {
-  f->loss = 0;
+static void heal_everything(struct sim *f) {
   for (size_t i = 0; i < f->n_agents; i++) {
-    f->agents[i].disk = ERR_OK;
-    f->agents[i].fail_trainings = 0;
-    if (!f->agents[i].is_alive)
-      flock_start(f, i);
-    for (size_t k = 0; k < f->n_agents; k++)
-      flock_heal(f, i, k);
+    f->agents[i]->host.disk = ERR_OK;
+    f->agents[i]->fail_trainings = 0;
+    if (!f->agents[i]->is_alive)
+      sim_start(f, i);
+    for (size_t k = 0; k < f->n_agents; k++) {
+      sim_link(f, i, k)->loss = 0;
+      sim_heal(f, i, k);
+    }
   }
 }
 
-static void assert_together(const struct flock *f, uint64_t seed) {
+static void assert_together(const struct sim *f, uint64_t seed) {
   uint64_t low = UINT64_MAX, high = 0;
   for (size_t i = 0; i < f->n_agents; i++) {
     const struct flock_told *t = flock_told(f, i, 0);
@@ -93,14 +94,14 @@ static void assert_together(const struct flock *f, uint64_t seed) {
 }
 
 START_TEST(whatever_happens_all_go_on_together_once_it_is_healed) {
-  struct flock *f = random_flock((uint64_t)_i);
-  flock_start_all(f);
+  struct sim *f = random_flock((uint64_t)_i);
+  sim_start_all(f);
   for (uint64_t end_ms = f->now_ms + TROUBLE_MS; f->now_ms < end_ms;) {
-    flock_run(f, rng_below(&f->rng, 5000));
+    sim_run(f, rng_below(&f->rng, 5000));
     trouble(f);
   }
   heal_everything(f);
-  flock_run(f, HEALED_MS);
+  sim_run(f, HEALED_MS);
   assert_together(f, (uint64_t)_i);
   flock_free(f);
 }

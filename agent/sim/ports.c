@@ -1,121 +1,108 @@
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/must.h"
-#include "tests/property/flock_parts.h"
+#include "agent/sim/parts.h"
 
-static const size_t JOB = 0;
-
-size_t flock_peer_index(const struct flock_agent *a, size_t other) {
-  for (size_t i = 0; i < a->n_peers; i++)
-    if (a->peers[i] == other)
-      return i;
-  return SIZE_MAX;
-}
-
-void flock_note_put(struct flock_agent *a, const char *name, size_t about, const char *text) {
-  HOLDS(a->n_notes < FLOCK_NOTES);
-  struct flock_note *note = &a->notes[a->n_notes++];
-  *note = (struct flock_note){.about = about, .at_ms = a->flock->now_ms};
-  snprintf(note->name, sizeof note->name, "%s", name);
-  snprintf(note->text, sizeof note->text, "%s", text);
+void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text) {
+  const struct sim_watch *w = &a->sim->watch;
+  if (w->noted)
+    w->noted(w->context, a, name, peer == SIZE_MAX ? SIZE_MAX : a->peers[peer].agent, text);
 }
 
 /* ---- gossip → machine, as agent/run ties them ---- */
 
-static struct flock_agent *touch(void *context) {
-  struct flock_agent *a = context;
+static struct sim_agent *touch(void *context) {
+  struct sim_agent *a = context;
   a->is_touched = true;
   return a;
 }
 
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
-  struct flock_agent *a = touch(context);
-  round_on_session(a->machine, peer, is_up, reason, a->flock->now_ms);
+  struct sim_agent *a = touch(context);
+  round_on_session(a->machine, peer, is_up, reason, a->sim->now_ms);
 }
 
 static void on_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   struct manifest proof;
   (void)job;
   bool is_proved = hello->has_proof && manifest_read(hello->proof, MANIFEST_BYTES, &proof) == ERR_OK &&
                    identity_key_equal(&proof.origin, identity_public(a->identity)) &&
-                   digest_equal(&proof.job, &a->job.job) && manifest_verify(&proof) == ERR_OK;
+                   digest_equal(&proof.job, &a->sim->job.job) && manifest_verify(&proof) == ERR_OK;
   if (hello->has_proof && !is_proved)
     gossip_count(a->node, peer, ERR_FALSE_HISTORY);
-  round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, a->flock->now_ms);
+  round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, a->sim->now_ms);
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
-  round_on_refused_job(a->machine, peer, reason, a->flock->now_ms);
+  round_on_refused_job(a->machine, peer, reason, a->sim->now_ms);
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
-  round_on_state(a->machine, peer, state, a->flock->now_ms);
+  round_on_state(a->machine, peer, state, a->sim->now_ms);
 }
 
 static void on_manifest(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   struct manifest held;
   (void)job;
-  bool is_newer = !a->has_proof[peer] || manifest_read(a->proofs[peer], MANIFEST_BYTES, &held) != ERR_OK ||
+  struct sim_peer *p = &a->peers[peer];
+  bool is_newer = !p->has_proof || manifest_read(p->proof, MANIFEST_BYTES, &held) != ERR_OK ||
                   manifest_compare_position(m, &held) > 0;
   if (is_newer)
-    memcpy(a->proofs[peer], bytes, MANIFEST_BYTES);
-  a->has_proof[peer] = true;
-  round_on_manifest(a->machine, peer, m, a->flock->now_ms);
+    memcpy(p->proof, bytes, MANIFEST_BYTES);
+  p->has_proof = true;
+  round_on_manifest(a->machine, peer, m, a->sim->now_ms);
 }
 
 static void on_payload(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
-  round_on_payload(a->machine, peer, m, payload, a->flock->now_ms);
+  round_on_payload(a->machine, peer, m, payload, a->sim->now_ms);
 }
 
 static void on_fetch_failed(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
   (void)m;
-  round_on_failed(a->machine, peer, reason, a->flock->now_ms);
+  round_on_failed(a->machine, peer, reason, a->sim->now_ms);
 }
 
 static void on_answer(void *context, size_t peer, size_t job, uint64_t first, enum err reason) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
   (void)first;
-  round_on_failed(a->machine, peer, reason, a->flock->now_ms);
+  round_on_failed(a->machine, peer, reason, a->sim->now_ms);
 }
 
 static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
-  struct flock_agent *a = touch(context);
+  struct sim_agent *a = touch(context);
   (void)job;
-  round_on_done(a->machine, peer, sequence, outcome, a->flock->now_ms);
+  round_on_done(a->machine, peer, sequence, outcome, a->sim->now_ms);
 }
 
 static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   (void)job;
   round_fill_hello(a->machine, peer, out_hello);
-  out_hello->has_proof = a->has_proof[peer];
-  memcpy(out_hello->proof, a->proofs[peer], MANIFEST_BYTES);
+  out_hello->has_proof = a->peers[peer].has_proof;
+  memcpy(out_hello->proof, a->peers[peer].proof, MANIFEST_BYTES);
   if (a->lie_in_hello)
-    a->lie_in_hello(out_hello, a->peers[peer]);
+    a->lie_in_hello(out_hello, a->peers[peer].agent);
 }
 
 static void fill_state(void *context, size_t peer, size_t job, struct wire_state *out_state) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   (void)job;
   round_fill_state(a->machine, peer, out_state);
   if (a->lie)
     a->lie(out_state);
 }
 
-static enum err find_full(const struct flock_durable *d, size_t i, const uint8_t **out) {
+static enum err find_full(const struct sim_durable *d, size_t i, const uint8_t **out) {
   if (i > 0)
     return ERR_NOT_FOUND;
   for (size_t k = d->n_kept; k-- > 0;) {
@@ -127,7 +114,7 @@ static enum err find_full(const struct flock_durable *d, size_t i, const uint8_t
   return d->n_kept == 0 ? ERR_NOT_YET : ERR_GONE;
 }
 
-static enum err find_link(const struct flock_durable *d, uint64_t first, size_t i, const uint8_t **out) {
+static enum err find_link(const struct sim_durable *d, uint64_t first, size_t i, const uint8_t **out) {
   if (d->n_kept == 0 || first > d->kept[d->n_kept - 1].position.sequence)
     return i == 0 ? ERR_NOT_YET : ERR_NOT_FOUND;
   if (first < d->kept[0].position.sequence)
@@ -143,7 +130,7 @@ static enum err find_link(const struct flock_durable *d, uint64_t first, size_t 
 
 static enum err find_manifest(void *context, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t i,
                               uint8_t out_bytes[MANIFEST_BYTES]) {
-  const struct flock_agent *a = context;
+  const struct sim_agent *a = context;
   const uint8_t *found = NULL;
   (void)peer;
   (void)job;
@@ -155,10 +142,10 @@ static enum err find_manifest(void *context, size_t peer, size_t job, enum manif
 
 static enum err read_payload(void *context, size_t job, const struct digest *root, uint64_t offset, uint8_t *out,
                              size_t n) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   (void)job;
   for (size_t k = 0; k < a->durable.n_kept; k++) {
-    const struct flock_kept *kept = &a->durable.kept[k];
+    const struct sim_kept *kept = &a->durable.kept[k];
     bool is_copy = kept->copy.n_bytes > 0 && digest_equal(&kept->copy_root, root);
     bool is_payload = kept->payload.n_bytes > 0 && digest_equal(&kept->payload_root, root);
     const struct buffer *b = is_copy ? &kept->copy : &kept->payload;
@@ -176,7 +163,7 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
   return ERR_GONE;
 }
 
-struct gossip_events flock_events(struct flock_agent *a) {
+struct gossip_events sim_gossip_events(struct sim_agent *a) {
   return (struct gossip_events){
       .context = a,
       .on_session = on_session,
@@ -198,48 +185,47 @@ struct gossip_events flock_events(struct flock_agent *a) {
 /* ---- machine → gossip, trainer, scribe ---- */
 
 static void port_ask(void *context, size_t peer, enum manifest_kind kind, uint64_t first, size_t n) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   a->n_asked_full += kind == MANIFEST_FULL;
-  gossip_ask(a->node, peer, JOB, kind, first, n);
+  gossip_ask(a->node, peer, SIM_JOB, kind, first, n);
 }
 
 static enum err port_fetch(void *context, size_t peer, const struct manifest *m) {
-  struct flock_agent *a = context;
-  return gossip_fetch(a->node, peer, JOB, m);
+  struct sim_agent *a = context;
+  return gossip_fetch(a->node, peer, SIM_JOB, m);
 }
 
 static void port_cancel(void *context, size_t peer) {
-  struct flock_agent *a = context;
-  gossip_fetch_cancel(a->node, peer, JOB);
+  struct sim_agent *a = context;
+  gossip_fetch_cancel(a->node, peer, SIM_JOB);
+}
+
+static uint64_t work_ms(struct sim_agent *a, const struct trainer_job *job) {
+  if (job->kind == JOB_LOAD)
+    return a->host.loading_ms;
+  if (job->kind != JOB_TRAIN)
+    return a->host.merging_ms;
+  a->n_trainings++;
+  a->last_rate_scale = job->rate_scale;
+  a->last_steps = job->steps > 0 ? job->steps : sim_epoch_steps(a);
+  return a->host.step_ms > 0 ? a->host.step_ms * a->last_steps : a->host.training_ms;
 }
 
 static void port_train(void *context, struct trainer_job *job) {
-  struct flock_agent *a = context;
-  uint64_t now = a->flock->now_ms, start = a->trainer_free_ms > now ? a->trainer_free_ms : now;
-  uint64_t takes = job->kind == JOB_LOAD ? a->loading_ms : 5;
-  if (job->kind == JOB_TRAIN) {
-    a->n_trainings++;
-    a->last_rate_scale = job->rate_scale;
-    a->last_steps = job->steps > 0 ? job->steps : flock_epoch_steps(a);
-    takes = a->step_ms > 0 ? a->step_ms * a->last_steps : a->training_ms;
-  }
-  a->trainer_free_ms = start + takes;
-  flock_push(a->flock,
-             (struct flock_event){
-                 .at_ms = a->trainer_free_ms, .kind = FLOCK_TRAINED, .agent = a->number, .life = a->life, .data = job});
+  struct sim_agent *a = context;
+  uint64_t at_us = sim_host_compute(&a->host, a->sim->now_us, work_ms(a, job));
+  sim_put(a, at_us, (struct sim_event){.kind = SIM_TRAINED, .data = job});
 }
 
 static void port_write(void *context, struct scribe_job *job) {
-  struct flock_agent *a = context;
-  uint64_t now = a->flock->now_ms, start = a->scribe_free_ms > now ? a->scribe_free_ms : now;
-  a->scribe_free_ms = start + a->writing_ms;
-  flock_push(a->flock,
-             (struct flock_event){
-                 .at_ms = a->scribe_free_ms, .kind = FLOCK_DURABLE, .agent = a->number, .life = a->life, .data = job});
+  struct sim_agent *a = context;
+  size_t n_bytes = job->payload.n_bytes + job->half.n_bytes + job->model.n_bytes;
+  uint64_t at_us = sim_host_write(&a->host, a->sim->now_us, n_bytes);
+  sim_put(a, at_us, (struct sim_event){.kind = SIM_DURABLE, .data = job});
 }
 
 static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES]) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   if (a->lie_in_manifest)
     a->lie_in_manifest(m);
   manifest_sign(m, a->identity);
@@ -247,37 +233,35 @@ static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIF
 }
 
 static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
-  struct flock_agent *a = context;
+  struct sim_agent *a = context;
   struct manifest m;
-  HOLDS(manifest_read(manifest, MANIFEST_BYTES, &m) == ERR_OK);
-  a->n_chains += m.kind == MANIFEST_FULL;
+  if (sim_holds(a, SIM_INVARIANT_OWN_MANIFEST, manifest_read(manifest, MANIFEST_BYTES, &m) == ERR_OK))
+    a->n_chains += m.kind == MANIFEST_FULL;
   for (size_t i = 0; i < a->n_peers; i++)
-    gossip_offer(a->node, i, JOB, manifest);
+    gossip_offer(a->node, i, SIM_JOB, manifest);
 }
 
 static void port_state_changed(void *context) {
-  struct flock_agent *a = context;
-  gossip_state_changed(a->node, JOB);
+  struct sim_agent *a = context;
+  gossip_state_changed(a->node, SIM_JOB);
 }
 
 static void port_done(void *context, size_t peer, uint64_t sequence, enum err outcome) {
-  struct flock_agent *a = context;
-  gossip_done(a->node, peer, JOB, sequence, outcome);
+  struct sim_agent *a = context;
+  gossip_done(a->node, peer, SIM_JOB, sequence, outcome);
 }
 
 static void port_count(void *context, size_t peer, enum err reason) {
-  struct flock_agent *a = context;
-  HOLDS(err_drop_index(reason) >= 0);
-  gossip_count(a->node, peer, reason);
+  struct sim_agent *a = context;
+  if (sim_holds(a, SIM_INVARIANT_DROP_REASON, err_drop_index(reason) >= 0))
+    gossip_count(a->node, peer, reason);
 }
 
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
-  struct flock_agent *a = context;
-  if (strcmp(name, "round-committed") != 0) /* the story has it */
-    flock_note_put(a, name, peer == SIZE_MAX ? SIZE_MAX : a->peers[peer], text);
+  sim_note(context, name, peer, text);
 }
 
-struct round_ports flock_round_ports(struct flock_agent *a) {
+struct round_ports sim_round_ports(struct sim_agent *a) {
   return (struct round_ports){
       .context = a,
       .inbox = {.context = a, .ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},

@@ -1,0 +1,185 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sim/parts.h"
+#include "base/must.h"
+#include "crypto/digest.h"
+#include "crypto/merkle.h"
+
+enum { ANSWER_US = 2000 /* from the disk to the loop */ };
+
+struct buffer sim_buffer(const void *bytes, size_t n) {
+  struct buffer b = {malloc(n + 1), n};
+  MUST(b.bytes != NULL);
+  if (n > 0)
+    memcpy(b.bytes, bytes, n);
+  return b;
+}
+
+void sim_digest(const void *bytes, size_t n, struct digest *out_root) {
+  merkle_root(&digest_blake2b, bytes, n, out_root);
+}
+
+static void kept_clear(struct sim_kept *k) {
+  free(k->payload.bytes);
+  free(k->copy.bytes);
+  *k = (struct sim_kept){0};
+}
+
+void sim_durable_clear(struct sim_durable *d) {
+  for (size_t i = 0; i < d->n_kept; i++)
+    kept_clear(&d->kept[i]);
+  free(d->half.bytes);
+  free(d->model.bytes);
+  free(d->merged);
+  *d = (struct sim_durable){0};
+}
+
+static struct buffer again(const struct buffer *b) {
+  return b->bytes ? sim_buffer(b->bytes, b->n_bytes) : (struct buffer){0};
+}
+
+void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from) {
+  *to = *from;
+  for (size_t i = 0; i < from->n_kept; i++) {
+    to->kept[i].payload = again(&from->kept[i].payload);
+    to->kept[i].copy = again(&from->kept[i].copy);
+  }
+  to->half = again(&from->half);
+  to->model = again(&from->model);
+  if (from->n_merged > 0) {
+    to->merged = malloc(from->n_merged * sizeof *to->merged);
+    MUST(to->merged != NULL);
+    memcpy(to->merged, from->merged, from->n_merged * sizeof *to->merged);
+  }
+}
+
+static bool is_after(struct round_label a, struct round_label b) {
+  return a.round != b.round ? a.round > b.round : a.sub > b.sub;
+}
+
+/* Sequences and, of payloads, labels go up within an epoch: so none comes twice. */
+static void note_used(struct sim_agent *a, const struct store_publication *p, const struct digest *copy) {
+  bool rises = true;
+  for (size_t i = a->n_used; i-- > 0 && a->used[i].boot_epoch == p->boot_epoch;) {
+    const struct sim_used *u = &a->used[i];
+    rises = rises && u->sequence < p->sequence && (!p->payload || !u->has_payload || is_after(p->label, u->label));
+    if (!p->payload || u->has_payload)
+      break;
+  }
+  sim_holds(a, SIM_INVARIANT_ONE_PAYLOAD, rises);
+  a->used = realloc(a->used, (a->n_used + 1) * sizeof *a->used);
+  MUST(a->used != NULL);
+  a->used[a->n_used++] = (struct sim_used){p->label, p->payload != NULL, p->boot_epoch, p->sequence, *copy};
+}
+
+static void take_half(struct sim_durable *d, const uint8_t *bytes, size_t n) {
+  free(d->half.bytes);
+  d->half = sim_buffer(bytes, n);
+}
+
+static struct sim_kept *kept_add(struct sim_durable *d) {
+  if (d->n_kept == KEEP_PAYLOADS) {
+    kept_clear(&d->kept[0]);
+    memmove(d->kept, d->kept + 1, --d->n_kept * sizeof *d->kept);
+  }
+  return &d->kept[d->n_kept++];
+}
+
+static void publish(struct sim_agent *a, const struct scribe_job *job) {
+  struct sim_durable *d = &a->durable;
+  const struct store_publication *p = &job->publication;
+  sim_holds(a, SIM_INVARIANT_OWN_EPOCH, p->boot_epoch == d->boot_epoch);
+  sim_holds(a, SIM_INVARIANT_LABELS_RISE, is_after(p->label, d->committed));
+  sim_holds(a, SIM_INVARIANT_ONE_PAYLOAD, d->n_kept == 0 || p->sequence > d->kept[d->n_kept - 1].position.sequence);
+  struct sim_kept *k = kept_add(d);
+  *k = (struct sim_kept){.label = p->label, .position = {p->boot_epoch, p->sequence, p->chain}};
+  memcpy(k->manifest, job->manifest, MANIFEST_BYTES);
+  memcpy(k->copy_manifest, job->copy_manifest, MANIFEST_BYTES);
+  if (p->payload) {
+    k->payload = sim_buffer(p->payload, p->n_payload);
+    sim_digest(p->payload, p->n_payload, &k->payload_root);
+    sim_digest(p->half + p->copy_offset, p->n_copy, &k->copy_root);
+    if (p->copy_manifest)
+      k->copy = sim_buffer(p->half + p->copy_offset, p->n_copy);
+    take_half(d, p->half, p->n_half);
+    d->is_gathering = true;
+    d->published = p->label;
+  }
+  note_used(a, p, &k->copy_root);
+}
+
+struct position sim_merged_find(const struct sim_durable *d, size_t agent) {
+  for (size_t i = 0; i < d->n_merged; i++)
+    if (d->merged[i].agent == agent)
+      return d->merged[i].position;
+  return (struct position){0};
+}
+
+static void merged_set(struct sim_durable *d, size_t agent, const struct position *position) {
+  size_t i = 0;
+  while (i < d->n_merged && d->merged[i].agent != agent)
+    i++;
+  if (i == d->n_merged) {
+    d->merged = realloc(d->merged, ++d->n_merged * sizeof *d->merged);
+    MUST(d->merged != NULL);
+  }
+  d->merged[i] = (struct sim_merged){agent, *position};
+}
+
+static void tell(struct sim_agent *a, const struct store_commitment *c) {
+  struct sim *s = a->sim;
+  uint64_t first = 0;
+  memcpy(&first, c->model, c->n_model < sizeof first ? c->n_model : sizeof first);
+  sim_trace(s, c->label.round << 32 | c->label.sub);
+  sim_trace(s, (uint64_t)c->outcome);
+  sim_trace(s, first);
+  a->n_jumps += c->outcome == ROUND_JUMPED;
+  if (s->watch.committed)
+    s->watch.committed(s->watch.context, a, c);
+}
+
+static void commit(struct sim_agent *a, const struct scribe_job *job) {
+  struct sim_durable *d = &a->durable;
+  const struct store_commitment *c = &job->commitment;
+  bool is_whole = c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED;
+  sim_holds(a, SIM_INVARIANT_LABELS_RISE, is_after(c->label, d->committed));
+  sim_holds(a, SIM_INVARIANT_WHOLE_SNAPSHOT, is_whole == (c->own_half != NULL));
+  bool has_all = sim_holds(a, SIM_INVARIANT_ALL_PEERS, c->n_contributions == a->n_peers);
+  d->committed = c->label;
+  d->has_commit = true;
+  d->is_gathering = false;
+  free(d->model.bytes);
+  d->model = sim_buffer(c->model, c->n_model);
+  if (c->own_half)
+    take_half(d, c->own_half, c->n_own_half);
+  for (size_t i = 0; has_all && i < a->n_peers; i++) {
+    const struct store_contribution *row = &c->contributions[i];
+    merged_set(d, a->peers[i].agent, &(struct position){.boot_epoch = row->boot_epoch, .sequence = row->sequence});
+  }
+  if (has_all)
+    tell(a, c);
+}
+
+static uint64_t raise_epoch(struct sim_durable *d, uint64_t above) {
+  uint64_t highest = above > d->boot_epoch ? above : d->boot_epoch;
+  return d->boot_epoch = ((highest >> 32) + 1) << 32 | (d->boot_epoch & 0xffff);
+}
+
+void sim_do_write(struct sim_agent *a, struct scribe_job *job) {
+  struct scribe_result *r = calloc(1, sizeof *r);
+  MUST(r != NULL);
+  *r = (struct scribe_result){.kind = job->kind, .payload_fd = -1, .copy_fd = -1, .error = a->host.disk};
+  if (a->host.disk != ERR_OK) {
+    r->job = job;
+  } else {
+    if (job->kind == SCRIBE_PUBLISH)
+      publish(a, job);
+    else if (job->kind == SCRIBE_COMMIT)
+      commit(a, job);
+    else
+      r->boot_epoch = raise_epoch(&a->durable, job->above);
+    scribe_job_free(job);
+  }
+  sim_put(a, a->sim->now_us + ANSWER_US, (struct sim_event){.kind = SIM_WRITTEN, .data = r});
+}

@@ -1,0 +1,213 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sim/parts.h"
+#include "base/must.h"
+
+static size_t model_bytes(const struct sim_agent *a) {
+  return a->sim->dims * sizeof(double);
+}
+
+/* x ‖ x̂, as the half-step's snapshot. */
+static struct buffer half_of(const struct sim_agent *a, const double *copy) {
+  size_t n = model_bytes(a);
+  struct buffer b = {malloc(2 * n + 1), 2 * n};
+  MUST(b.bytes != NULL);
+  memcpy(b.bytes, a->x, n);
+  memcpy(b.bytes + n, copy, n);
+  return b;
+}
+
+uint32_t sim_epoch_steps(const struct sim_agent *a) {
+  return (a->samples + SIM_BATCH - 1) / SIM_BATCH;
+}
+
+static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  size_t n = model_bytes(a);
+  memset(a->x, 0, n);
+  memset(a->copy, 0, n);
+  a->has_pending = false;
+  for (size_t i = 0; i < a->n_peers; i++)
+    memset(a->peers[i].copy, 0, n);
+  if (job->half.n_bytes == 2 * n) {
+    memcpy(a->x, job->half.bytes, n);
+    memcpy(a->copy, job->half.bytes + n, n);
+  }
+  if (job->model.n_bytes == n)
+    memcpy(a->x, job->model.bytes, n);
+  r->n_samples = a->samples;
+  r->epoch_steps = sim_epoch_steps(a);
+}
+
+/* Every agent pulls towards a goal of its own. */
+static void step(struct sim_agent *a, const struct trainer_job *job) {
+  for (size_t i = 0; i < a->sim->dims; i++) {
+    double goal = (double)(a->number + 1) * (i % 2 == 0 ? 1 : -1);
+    a->x[i] +=
+        0.25 * job->rate_scale * (goal - a->x[i]) + 1e-3 * (double)(job->label.round % 7) + 1e-4 * job->label.sub;
+  }
+}
+
+static void train(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  size_t n = model_bytes(a);
+  MUST(!a->has_pending);
+  if (a->fail_trainings > 0) {
+    a->fail_trainings--;
+    r->error = a->fail_with;
+    return;
+  }
+  step(a, job);
+  r->payload = sim_buffer(a->x, n);
+  double *payload = (double *)(void *)r->payload.bytes;
+  for (size_t i = 0; i < a->sim->dims; i++) {
+    payload[i] = job->start_chain ? a->x[i] : a->x[i] - a->copy[i];
+    a->pending[i] = job->start_chain ? a->x[i] : a->copy[i] + payload[i];
+  }
+  a->has_pending = true;
+  sim_digest(r->payload.bytes, n, &r->payload_root);
+  r->half = half_of(a, a->pending);
+  r->copy_offset = n;
+  r->n_copy = n;
+  sim_digest(a->pending, n, &r->copy_root);
+  r->n_samples = a->samples;
+  r->local_steps = a->last_steps;
+  r->seconds = (double)a->host.training_ms / 1000;
+  r->train_loss = (double)job->label.round;
+}
+
+static const struct sim_used *used_find(const struct sim_agent *origin, const struct manifest *m) {
+  for (size_t k = origin->n_used; k-- > 0;)
+    if (origin->used[k].boot_epoch == m->boot_epoch && origin->used[k].sequence == m->sequence)
+      return &origin->used[k];
+  return NULL;
+}
+
+/* Whoever has the peer's key can have published it: a cloned disk. */
+static const struct sim_used *published_find(const struct sim_agent *a, size_t peer, const struct manifest *m) {
+  const struct sim *s = a->sim;
+  const struct sim_used *u = used_find(s->agents[a->peers[peer].agent], m);
+  for (size_t i = 0; i < s->n_agents && !u; i++)
+    if (identity_key_equal(identity_public(s->agents[i]->identity), &m->origin))
+      u = used_find(s->agents[i], m);
+  return u;
+}
+
+static void check_copy(struct sim_agent *a, size_t peer, const struct manifest *m) {
+  const struct sim_used *u = published_find(a, peer, m);
+  struct digest now;
+  sim_digest(a->peers[peer].copy, model_bytes(a), &now);
+  sim_holds(a, SIM_INVARIANT_COPY, u && digest_equal(&u->copy, &now));
+}
+
+static enum err apply_link(struct sim_agent *a, size_t peer, const struct link_in *link) {
+  const struct manifest *m = &link->manifest;
+  size_t n = model_bytes(a);
+  struct digest root;
+  sim_digest(link->payload, m->n_payload, &root);
+  if (!digest_equal(&root, &m->payload_root))
+    return ERR_ROOT;
+  if (m->n_payload != n)
+    return ERR_LENGTH;
+  const double *values = (const double *)(const void *)link->payload;
+  for (size_t i = 0; i < a->sim->dims; i++)
+    a->peers[peer].copy[i] = m->kind == MANIFEST_FULL ? values[i] : a->peers[peer].copy[i] + values[i];
+  check_copy(a, peer, m);
+  return ERR_OK;
+}
+
+static void apply(struct sim_agent *a, struct merge_peer *p) {
+  for (size_t i = 0; i < p->n_links; i++) {
+    if (p->reason == ERR_OK && (p->reason = apply_link(a, p->peer, &p->links[i])) == ERR_OK)
+      p->n_applied++;
+    free(p->links[i].payload);
+    p->links[i].payload = NULL;
+  }
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void adopt_median(struct sim_agent *a, const size_t *copies, size_t n) {
+  double *v = malloc(n * sizeof *v);
+  MUST(v != NULL);
+  for (size_t i = 0; i < a->sim->dims; i++) {
+    for (size_t k = 0; k < n; k++)
+      v[k] = a->peers[copies[k]].copy[i];
+    qsort(v, n, sizeof *v, by_value);
+    a->x[i] = n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+  }
+  free(v);
+}
+
+static void mix(struct sim_agent *a, const struct trainer_job *job) {
+  double weights = 0;
+  for (size_t k = 0; k < job->n_peers; k++) {
+    const struct merge_peer *p = &job->peers[k];
+    if (p->reason != ERR_OK || !p->use)
+      continue;
+    weights += p->weight;
+    for (size_t i = 0; i < a->sim->dims; i++)
+      a->x[i] += p->weight * (a->peers[p->peer].copy[i] - a->copy[i]);
+  }
+  sim_holds(a, SIM_INVARIANT_WEIGHTS, weights >= 0 && weights <= 1);
+}
+
+/* Applies what the peers sent; indices of those whose copy is usable, the caller's to free. */
+static size_t *apply_all(struct sim_agent *a, struct trainer_job *job, size_t *out_n) {
+  size_t *usable = malloc((job->n_peers + 1) * sizeof *usable), n = 0;
+  MUST(usable != NULL);
+  for (size_t k = 0; k < job->n_peers; k++) {
+    sim_holds(a, SIM_INVARIANT_KEY_ORDER, k == 0 || job->peers[k].peer > job->peers[k - 1].peer);
+    apply(a, &job->peers[k]);
+    if (job->peers[k].reason == ERR_OK)
+      usable[n++] = job->peers[k].peer;
+  }
+  *out_n = n;
+  return usable;
+}
+
+static enum err combine(struct sim_agent *a, struct trainer_job *job) {
+  size_t n_usable, *usable = apply_all(a, job, &n_usable);
+  enum err e = ERR_OK;
+  if (job->kind == JOB_ADOPT && n_usable == 0)
+    e = ERR_NOT_FOUND;
+  else if (job->kind == JOB_ADOPT)
+    adopt_median(a, usable, n_usable);
+  else if (a->merge_is_not_finite)
+    e = ERR_MERGE_REFUSED;
+  else
+    mix(a, job);
+  a->merge_is_not_finite = false;
+  free(usable);
+  return e;
+}
+
+static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  if (a->has_pending)
+    memcpy(a->copy, a->pending, model_bytes(a));
+  a->has_pending = false;
+  r->error = combine(a, job);
+  r->peers = job->peers;
+  r->n_peers = job->n_peers;
+  job->peers = NULL;
+  job->n_peers = 0;
+  if (r->error == ERR_NOT_FOUND)
+    return;
+  r->model = sim_buffer(a->x, model_bytes(a));
+  if (job->kind == JOB_ADOPT || job->whole_snapshot)
+    r->half = half_of(a, a->copy);
+}
+
+void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
+  static void (*const run[])(struct sim_agent *, struct trainer_job *, struct trainer_result *) = {
+      [JOB_LOAD] = load, [JOB_TRAIN] = train, [JOB_MERGE] = merge, [JOB_ADOPT] = merge};
+  struct trainer_result *r = calloc(1, sizeof *r);
+  MUST(r != NULL && job->kind < sizeof run / sizeof *run);
+  r->kind = job->kind;
+  r->label = job->label;
+  run[job->kind](a, job, r);
+  trainer_job_free(job);
+  round_on_trained(a->machine, r, a->sim->now_ms);
+}

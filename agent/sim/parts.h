@@ -1,0 +1,41 @@
+/* What the sources of the simulator share. */
+#ifndef AGENT_SIM_PARTS_H
+#define AGENT_SIM_PARTS_H
+
+#include "agent/sim/sim.h"
+#include "gossip/link.h"
+
+#define SIM_NO_WIRE UINT64_MAX
+
+static const size_t SIM_JOB = 0;
+
+/* An event of the agent as it lives now. */
+void sim_put(struct sim_agent *a, uint64_t at_us, struct sim_event e);
+
+/* One more word of the story. */
+void sim_trace(struct sim *s, uint64_t word);
+
+/* wires.c */
+struct link sim_link_table(struct sim_agent *a);
+void sim_arrive(struct sim_agent *a, const struct sim_event *e); /* SIM_FRAME, SIM_DIAL, SIM_GONE */
+void sim_close_wires(struct sim *s, size_t a, size_t b);         /* b SIZE_MAX: all of a */
+void sim_heartbeat_missed(struct sim *s, size_t a, size_t b);
+
+/* ports.c */
+struct gossip_events sim_gossip_events(struct sim_agent *a);
+struct round_ports sim_round_ports(struct sim_agent *a);
+void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text);
+
+/* numbers.c */
+uint32_t sim_epoch_steps(const struct sim_agent *a);
+void sim_do_train(struct sim_agent *a, struct trainer_job *job);
+
+/* disk.c */
+void sim_do_write(struct sim_agent *a, struct scribe_job *job);
+void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from);
+void sim_durable_clear(struct sim_durable *d);
+struct position sim_merged_find(const struct sim_durable *d, size_t agent);
+struct buffer sim_buffer(const void *bytes, size_t n);
+void sim_digest(const void *bytes, size_t n, struct digest *out_root);
+
+#endif

@@ -1,0 +1,470 @@
+#include "agent/sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sim/parts.h"
+#include "base/must.h"
+#include "gossip/node.h"
+
+enum { US_PER_MS = 1000, MAX_TURNS = 100 };
+
+void sim_put(struct sim_agent *a, uint64_t at_us, struct sim_event e) {
+  e.at_us = at_us;
+  e.agent = (uint32_t)a->number;
+  e.life = a->life;
+  sim_queue_put(&a->sim->queue, e);
+}
+
+void sim_trace(struct sim *s, uint64_t word) {
+  s->trace = rng_mix(s->trace ^ word);
+}
+
+static void event_free(struct sim_event *e) {
+  if (e->kind == SIM_TRAINED)
+    trainer_job_free(e->data);
+  else if (e->kind == SIM_DURABLE)
+    scribe_job_free(e->data);
+  else if (e->kind == SIM_WRITTEN)
+    scribe_result_free(e->data);
+  else
+    free(e->data);
+}
+
+/* ---- making ---- */
+
+static void *zeros(size_t n, size_t size) {
+  void *p = calloc(n + 1, size);
+  MUST(p != NULL);
+  return p;
+}
+
+static struct identity *identity_numbered(size_t n) {
+  uint8_t seed[IDENTITY_SEED_BYTES] = {0};
+  struct identity *id;
+  for (size_t i = 0; i < sizeof n; i++)
+    seed[i] = (uint8_t)((n + 1) >> 8 * i);
+  MUST(identity_from_seed(seed, &id) == ERR_OK);
+  return id;
+}
+
+static int by_key(const void *a, const void *b) {
+  const struct identity *const *x = a, *const *y = b;
+  return identity_key_compare(identity_public(*x), identity_public(*y));
+}
+
+static struct round_config config_default(const struct sim *s) {
+  size_t n_bytes = s->dims * sizeof(double);
+  return (struct round_config){
+      .identity = {.swarm = {{7}}, .job = s->job.job, .schema = s->job.schema, .contract = s->job.contract},
+      .encoding = ENCODING_F32,
+      .link_bytes = n_bytes,
+      .full_bytes = n_bytes,
+      .payload_max_bytes = UINT64_C(64) << 20,
+      .min_peers = 1,
+      .alone_rounds = 3,
+      .staleness_max = 5,
+      .max_share = 0.5,
+      .deadline_min_ms = 1000,
+      .deadline_max_ms = 120000,
+      .meet_ms = 30000,
+      .linger_ms = 240000,
+  };
+}
+
+static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity *identity) {
+  struct sim_agent *a = zeros(1, sizeof *a);
+  *a = (struct sim_agent){
+      .sim = s,
+      .number = number,
+      .identity = identity,
+      .config = config_default(s),
+      .samples = 100,
+      .host = {.speed = 1, .loading_ms = 5, .training_ms = 1000, .merging_ms = 5, .writing_ms = 20},
+      .fail_with = ERR_NON_FINITE,
+      .x = zeros(s->dims, sizeof(double)),
+      .copy = zeros(s->dims, sizeof(double)),
+      .pending = zeros(s->dims, sizeof(double)),
+  };
+  snprintf(a->name, sizeof a->name, "agent%zu", number);
+  return a;
+}
+
+struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
+  struct identity **ids = zeros(n, sizeof *ids);
+  struct sim *s = zeros(1, sizeof *s);
+  rng_init(&s->rng, seed);
+  s->seed = seed;
+  s->now_ms = SIM_START_MS;
+  s->now_us = (uint64_t)SIM_START_MS * US_PER_MS;
+  s->n_agents = n;
+  s->dims = dims;
+  s->default_link.delay_us = 10 * US_PER_MS;
+  s->job = (struct gossip_job_config){.schema_text = "tensor 1: x f64 shared\n", .contract_text = "contract: 1\n"};
+  s->job.job.bytes[0] = s->job.schema.bytes[1] = s->job.contract.bytes[2] = 1;
+  s->agents = zeros(n, sizeof *s->agents);
+  for (size_t i = 0; i < n; i++)
+    ids[i] = identity_numbered(i);
+  qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
+  for (size_t i = 0; i < n; i++)
+    s->agents[i] = agent_new(s, i, ids[i]);
+  free(ids);
+  return s;
+}
+
+static void agent_free(struct sim_agent *a) {
+  for (size_t i = 0; i < a->n_peers; i++)
+    free(a->peers[i].copy);
+  free(a->peers);
+  free(a->x);
+  free(a->copy);
+  free(a->pending);
+  free(a->links);
+  free(a->wires);
+  free(a->keys);
+  free(a->names);
+  free(a->used);
+  sim_durable_clear(&a->durable);
+  identity_free(a->identity);
+  free(a);
+}
+
+void sim_free(struct sim *s) {
+  if (!s)
+    return;
+  for (size_t i = 0; i < s->n_agents; i++)
+    if (s->agents[i]->is_alive)
+      sim_kill(s, i);
+  for (size_t i = 0; i < s->queue.n; i++)
+    event_free(&s->queue.heap[i]);
+  sim_queue_done(&s->queue);
+  for (size_t i = 0; i < s->n_agents; i++)
+    agent_free(s->agents[i]);
+  free(s->agents);
+  free(s->wires);
+  free(s->free_wires);
+  free(s);
+}
+
+size_t sim_peer_index(const struct sim_agent *a, size_t other) {
+  size_t low = 0, high = a->n_peers;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (a->peers[middle].agent < other)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < a->n_peers && a->peers[low].agent == other ? low : SIZE_MAX;
+}
+
+void sim_learn(struct sim *s, size_t which, size_t other) {
+  struct sim_agent *a = s->agents[which];
+  MUST(!a->is_alive && other != which && sim_peer_index(a, other) == SIZE_MAX);
+  a->peers = realloc(a->peers, (a->n_peers + 1) * sizeof *a->peers);
+  MUST(a->peers != NULL);
+  size_t at = a->n_peers++;
+  for (; at > 0 && a->peers[at - 1].agent > other; at--)
+    a->peers[at] = a->peers[at - 1];
+  a->peers[at] = (struct sim_peer){
+      .agent = other, .is_dialled = true, .wire = SIM_NO_WIRE, .copy = zeros(s->dims, sizeof(double))};
+}
+
+void sim_forget(struct sim *s, size_t which, size_t other) {
+  struct sim_agent *a = s->agents[which];
+  size_t at = sim_peer_index(a, other);
+  MUST(!a->is_alive && at != SIZE_MAX);
+  free(a->peers[at].copy);
+  memmove(a->peers + at, a->peers + at + 1, (--a->n_peers - at) * sizeof *a->peers);
+}
+
+struct sim_link *sim_link(struct sim *s, size_t from, size_t to) {
+  struct sim_agent *a = s->agents[from];
+  size_t low = 0, high = a->n_links;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (a->links[middle].to < to)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low < a->n_links && a->links[low].to == to)
+    return &a->links[low].link;
+  a->links = realloc(a->links, (a->n_links + 1) * sizeof *a->links);
+  MUST(a->links != NULL);
+  memmove(a->links + low + 1, a->links + low, (a->n_links++ - low) * sizeof *a->links);
+  a->links[low] = (struct sim_link_to){to, s->default_link};
+  return &a->links[low].link;
+}
+
+/* ---- life ---- */
+
+static uint64_t read_clock(void *context) {
+  return ((struct sim *)context)->now_ms;
+}
+
+static struct gossip_peer_config *peer_configs(struct sim_agent *a) {
+  struct gossip_peer_config *peers = zeros(a->n_peers, sizeof *peers);
+  free(a->keys);
+  free(a->names);
+  a->keys = zeros(a->n_peers, sizeof *a->keys);
+  a->names = zeros(a->n_peers, sizeof *a->names);
+  for (size_t i = 0; i < a->n_peers; i++) {
+    const struct sim_agent *other = a->sim->agents[a->peers[i].agent];
+    peers[i].key = a->keys[i] = *identity_public(other->identity);
+    a->names[i] = other->name;
+    snprintf(peers[i].name, sizeof peers[i].name, "%s", other->name);
+    if (a->peers[i].is_dialled)
+      snprintf(peers[i].address, sizeof peers[i].address, "tcp://%s:7411", other->name);
+    a->peers[i].has_proof = false;
+    a->peers[i].wire = SIM_NO_WIRE;
+  }
+  return peers;
+}
+
+static void open_node(struct sim_agent *a) {
+  struct sim *s = a->sim;
+  struct gossip_peer_config *peers = peer_configs(a);
+  const char *const no_address[1] = {NULL};
+  char why[MAX_REASON_BYTES];
+  struct gossip_config config = {.identity = a->identity,
+                                 .swarm = {7},
+                                 .boot_epoch = a->durable.boot_epoch,
+                                 .listen = no_address,
+                                 .peers = peers,
+                                 .n_peers = a->n_peers,
+                                 .jobs = &s->job,
+                                 .n_jobs = 1,
+                                 .payload_max_bytes = a->config.payload_max_bytes,
+                                 .payload_bound = a->config.full_bytes,
+                                 .now_ms = read_clock,
+                                 .now_context = s};
+  struct gossip_events events = sim_gossip_events(a);
+  MUST(node_new(&config, &events, &a->node, why) == ERR_OK);
+  a->node->link = sim_link_table(a);
+  rng_init(&a->node->rng, s->seed + s->n_starts);
+  free(peers);
+}
+
+static struct store_resume resume_of(const struct sim_durable *d) {
+  struct store_resume r = {.committed = d->committed, .n_short = d->committed.sub};
+  if (d->n_kept > 0) {
+    const struct position *newest = &d->kept[d->n_kept - 1].position;
+    r.sequence = newest->sequence;
+    r.sequence_epoch = newest->boot_epoch;
+    r.chain = newest->chain;
+  }
+  r.at = d->is_gathering ? RESUME_PUBLISHED : d->has_commit ? RESUME_COMMITTED : RESUME_FRESH;
+  if (d->is_gathering)
+    r.published = d->published;
+  return r;
+}
+
+static struct buffer copy_of(const struct buffer *b, bool is_there) {
+  return is_there && b->bytes ? sim_buffer(b->bytes, b->n_bytes) : (struct buffer){0};
+}
+
+static void wake_at(struct sim_agent *a, uint64_t at_ms) {
+  if (a->wake_ms > a->sim->now_ms && a->wake_ms <= at_ms)
+    return;
+  a->wake_ms = at_ms;
+  sim_put(a, at_ms * US_PER_MS, (struct sim_event){.kind = SIM_WAKE});
+}
+
+static void start_machine(struct sim_agent *a) {
+  struct sim_durable *d = &a->durable;
+  a->config.boot_epoch = d->boot_epoch;
+  a->config.keys = a->keys;
+  a->config.names = a->names;
+  a->config.n_peers = a->n_peers;
+  struct round_config config = a->config;
+  if (a->n_peers == 0)
+    config.min_peers = 0, config.meet_ms = 0;
+  struct round_ports ports = sim_round_ports(a);
+  MUST(round_new(&config, &ports, &a->machine) == ERR_OK);
+  struct store_resume resume = resume_of(d);
+  struct position *merged = zeros(a->n_peers, sizeof *merged);
+  for (size_t i = 0; i < a->n_peers; i++)
+    merged[i] = sim_merged_find(d, a->peers[i].agent);
+  struct buffer half = copy_of(&d->half, resume.at != RESUME_FRESH);
+  struct buffer model = copy_of(&d->model, resume.at == RESUME_COMMITTED);
+  round_start(a->machine, &resume, half, model, merged, a->sim->now_ms);
+  free(merged);
+}
+
+void sim_start(struct sim *s, size_t which) {
+  struct sim_agent *a = s->agents[which];
+  MUST(!a->is_alive);
+  a->durable.boot_epoch = ((a->durable.boot_epoch >> 32) + 1) << 32 | ++s->n_starts;
+  a->life++;
+  a->is_alive = true;
+  a->wake_ms = 0;
+  a->was_gathering = false;
+  sim_host_restart(&a->host);
+  open_node(a);
+  start_machine(a);
+  wake_at(a, s->now_ms);
+}
+
+void sim_start_all(struct sim *s) {
+  for (size_t i = 0; i < s->n_agents; i++)
+    sim_start(s, i);
+}
+
+void sim_kill(struct sim *s, size_t which) {
+  struct sim_agent *a = s->agents[which];
+  MUST(a->is_alive);
+  a->is_alive = false;
+  a->life++;
+  sim_close_wires(s, which, SIZE_MAX);
+  node_free(a->node);
+  round_free(a->machine);
+  a->node = NULL;
+  a->machine = NULL;
+}
+
+struct sim_durable *sim_back_up(const struct sim *s, size_t which) {
+  struct sim_durable *backup = zeros(1, sizeof *backup);
+  sim_durable_copy(backup, &s->agents[which]->durable);
+  return backup;
+}
+
+void sim_durable_free(struct sim_durable *d) {
+  if (d)
+    sim_durable_clear(d);
+  free(d);
+}
+
+void sim_restore(struct sim *s, size_t which, const struct sim_durable *backup) {
+  struct sim_agent *a = s->agents[which];
+  MUST(!a->is_alive);
+  sim_durable_clear(&a->durable);
+  if (backup)
+    sim_durable_copy(&a->durable, backup);
+}
+
+size_t sim_clone(struct sim *s, size_t which) {
+  const struct sim_agent *from = s->agents[which];
+  size_t number = s->n_agents;
+  uint8_t seed[IDENTITY_SEED_BYTES];
+  struct identity *identity;
+  identity_seed(from->identity, seed);
+  MUST(identity_from_seed(seed, &identity) == ERR_OK);
+  s->agents = realloc(s->agents, (number + 1) * sizeof *s->agents);
+  MUST(s->agents != NULL);
+  struct sim_agent *a = s->agents[s->n_agents++] = agent_new(s, number, identity);
+  a->config = from->config;
+  a->host = from->host;
+  for (size_t i = 0; i < from->n_peers; i++) {
+    sim_learn(s, number, from->peers[i].agent);
+    a->peers[i].is_dialled = from->peers[i].is_dialled;
+  }
+  sim_durable_copy(&a->durable, &from->durable);
+  return number;
+}
+
+void sim_pause(struct sim *s, size_t which, uint64_t for_ms) {
+  s->agents[which]->host.paused_until_us = s->now_us + for_ms * US_PER_MS;
+}
+
+/* ---- time ---- */
+
+static void take_notes(struct sim_agent *a) {
+  for (struct gossip_note n; gossip_note_take(a->node, &n);)
+    if (n.reason == ERR_CLONE)
+      sim_note(a, err_name(n.reason), n.peer, n.text);
+  for (size_t i = 0; i < a->n_peers; i++) {
+    const struct gossip_peer_info *info = &a->node->peers[i].info;
+    if (!info->has_session)
+      round_on_session(a->machine, i, false, info->reason, a->sim->now_ms);
+  }
+}
+
+static uint64_t node_due_ms(const struct gossip *g) {
+  uint64_t due_ms = TIMER_OFF;
+  for (size_t i = 0; i < g->n_peers; i++)
+    for (size_t t = 0; t < N_TIMERS; t++)
+      due_ms = g->peers[i].timers[t] < due_ms ? g->peers[i].timers[t] : due_ms;
+  return due_ms;
+}
+
+/* What an agent does after every event: until neither machine nor node has anything more to do now. */
+static void settle(struct sim_agent *a) {
+  uint64_t next_ms, now_ms = a->sim->now_ms;
+  unsigned n_turns = 0;
+  do {
+    a->is_touched = false;
+    next_ms = round_tick(a->machine, now_ms);
+    link_poll(a->node, NULL, 0, 0);
+    take_notes(a);
+  } while ((a->is_touched || node_due_ms(a->node) <= now_ms) &&
+           sim_holds(a, SIM_INVARIANT_SETTLES, ++n_turns < MAX_TURNS));
+  sim_holds(a, SIM_INVARIANT_LOOKS_AHEAD, next_ms > now_ms);
+  uint64_t node_ms = node_due_ms(a->node), due_ms = node_ms < next_ms ? node_ms : next_ms;
+  if (due_ms != UINT64_MAX)
+    wake_at(a, due_ms > now_ms ? due_ms : now_ms + 1);
+  sim_check(a);
+}
+
+static void handle(struct sim_agent *a, struct sim_event *e) {
+  switch (e->kind) {
+  case SIM_FRAME:
+  case SIM_DIAL:
+  case SIM_GONE:
+    sim_arrive(a, e);
+    free(e->data);
+    break;
+  case SIM_TRAINED:
+    sim_do_train(a, e->data);
+    break;
+  case SIM_DURABLE:
+    sim_do_write(a, e->data);
+    break;
+  case SIM_WRITTEN: {
+    struct scribe_result *r = e->data;
+    if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
+      gossip_set_boot_epoch(a->node, r->boot_epoch);
+    round_on_written(a->machine, r, a->sim->now_ms);
+    break;
+  }
+  default:
+    break;
+  }
+}
+
+static void set_clock(struct sim *s, uint64_t now_us) {
+  s->now_us = now_us;
+  s->now_ms = now_us / US_PER_MS;
+}
+
+bool sim_step(struct sim *s, uint64_t until_ms) {
+  const struct sim_event *first = sim_queue_first(&s->queue);
+  if (!first || first->at_us > until_ms * US_PER_MS) {
+    set_clock(s, until_ms * US_PER_MS);
+    return false;
+  }
+  struct sim_event e = sim_queue_take(&s->queue);
+  struct sim_agent *a = s->agents[e.agent];
+  set_clock(s, e.at_us);
+  s->n_events++;
+  sim_trace(s, e.at_us);
+  sim_trace(s, (uint64_t)e.kind << 56 | (uint64_t)e.n << 32 | e.agent);
+  if (e.kind == SIM_HEARTBEAT) {
+    sim_heartbeat_missed(s, e.agent, (size_t)e.conn);
+  } else if (!a->is_alive || a->life != e.life) {
+    event_free(&e);
+  } else if (a->host.paused_until_us > s->now_us) {
+    sim_put(a, a->host.paused_until_us, e);
+  } else {
+    handle(a, &e);
+    settle(a);
+  }
+  return true;
+}
+
+void sim_run(struct sim *s, uint64_t for_ms) {
+  uint64_t until_ms = s->now_ms + for_ms;
+  while (sim_step(s, until_ms))
+    ;
+}

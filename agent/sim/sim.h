@@ -1,0 +1,237 @@
+/* Whole agents in virtual time: the swarm in one process.
+ *
+ * Each is a real round machine over a real gossip node: real handshakes, sealed frames, HELLO, STATE, ASK, GET, signed
+ * manifests. Four things are made of memory: the clock; the link (link.h: delay, jitter, bandwidth, loss, cuts by direction);
+ * the host (host.h: speed, pauses, disk); and what trainer and scribe do: a vector of doubles that is pulled towards a goal
+ * of the agent's own, encoded and merged by the real formula, and a store that says what is durable at an instant, so that
+ * an agent can be killed at any time, started again, rolled back or copied. One queue of events, one seed: the same
+ * story every time, and one hash of it. Of a handshake only the secret keys differ from run to run; nothing hangs on them.
+ *
+ * What must always hold (invariants.h) is checked after every event of an agent and told to the watch.
+ *
+ *   queue.h       events in virtual time
+ *   link.h        when a frame arrives; host.h: when work is done
+ *   wires.c       connections over links: gossip's seam (gossip/link.h)
+ *   ports.c       ties gossip and round machine together, as agent/run does
+ *   numbers.c     what the trainer does
+ *   disk.c        what the scribe does
+ *   invariants.h  what must hold
+ *   sim.c         making, life, time
+ *
+ * The structures are open: a scenario sets what it likes between events. random_open must have been called. Without memory the
+ * process ends. One thread; several simulations can be in one process. */
+#ifndef AGENT_SIM_SIM_H
+#define AGENT_SIM_SIM_H
+
+#include "agent/core/round_machine.h"
+#include "agent/sim/host.h"
+#include "agent/sim/invariants.h"
+#include "agent/sim/link.h"
+#include "agent/sim/queue.h"
+#include "base/rng.h"
+#include "gossip/gossip.h"
+
+enum {
+  SIM_BATCH = 32,
+  SIM_HEARTBEAT_MS = 4000, /* a connection over a cut link ends after so long */
+  SIM_START_MS = 1000000,  /* what the clock shows in the beginning */
+};
+
+struct sim;
+
+/* One own publication as the store keeps it. */
+struct sim_kept {
+  struct round_label label;
+  struct position position;
+  uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
+  struct digest payload_root, copy_root;
+  struct buffer payload, copy; /* empty: none */
+};
+
+/* The newest place of another agent's chain that was merged. */
+struct sim_merged {
+  size_t agent;
+  struct position position;
+};
+
+/* What outlives a kill. */
+struct sim_durable {
+  uint64_t boot_epoch;
+  struct sim_kept kept[KEEP_PAYLOADS]; /* oldest first */
+  size_t n_kept;
+  bool has_commit, is_gathering;
+  struct round_label committed, published;
+  struct buffer half, model;
+  struct sim_merged *merged; /* [n_merged] */
+  size_t n_merged;
+};
+
+/* What was published once. */
+struct sim_used {
+  struct round_label label;
+  bool has_payload;
+  uint64_t boot_epoch, sequence;
+  struct digest copy;
+};
+
+/* Another agent as one has it in its configuration. */
+struct sim_peer {
+  size_t agent;
+  bool is_dialled;               /* its address is known */
+  uint64_t wire;                 /* the connection that was dialled last */
+  bool has_proof;                /* the newest manifest of it … */
+  uint8_t proof[MANIFEST_BYTES]; /* … to show it, if it forgets */
+  double *copy;                  /* [dims], the trainer's */
+};
+
+struct sim_link_to {
+  size_t to;
+  struct sim_link link;
+};
+
+struct sim_agent {
+  struct sim *sim;
+  size_t number;
+  char name[MAX_NAME_BYTES];
+  bool is_alive;
+  uint64_t life;
+  struct identity *identity;
+  struct gossip *node;
+  struct round_machine *machine;
+
+  /* before the start; peers ascend by key, as agents do by number */
+  struct round_config config;
+  size_t n_peers;
+  struct sim_peer *peers;
+  uint32_t samples;
+
+  /* at any time */
+  struct sim_host host;
+  uint32_t fail_trainings;  /* so many more end with fail_with */
+  enum err fail_with;       /* ERR_NON_FINITE */
+  uint32_t corrupt;         /* so many of its next chunks are broken */
+  bool merge_is_not_finite; /* the next one */
+  void (*lie)(struct wire_state *state);
+  void (*lie_in_hello)(struct hello_job *hello, size_t to);
+  void (*lie_in_manifest)(struct manifest *m);
+
+  /* its trainer: [dims] */
+  double *x, *copy, *pending;
+  bool has_pending;
+
+  struct sim_durable durable;
+
+  /* inside */
+  struct sim_link_to *links; /* ascending by `to`: those that were asked for */
+  size_t n_links;
+  uint64_t *wires; /* that are open at this end */
+  size_t n_wires, wire_capacity;
+  struct identity_key *keys; /* [n_peers] */
+  const char **names;
+  const struct sim_event *arriving;
+  bool is_touched;
+  uint64_t wake_ms;
+  bool was_gathering;
+  uint64_t gather_until_ms;
+  struct sim_used *used;
+  size_t n_used;
+
+  /* seen */
+  size_t n_trainings, n_asked_full, n_chains, n_jumps;
+  uint32_t last_steps;
+  double last_rate_scale;
+};
+
+/* A connection. Its number is index | generation << 32, so that a slot is used again and a number is not. */
+struct sim_wire {
+  bool is_open;
+  uint32_t generation;
+  size_t from, to, peer; /* peer: index of `to` at `from` */
+  uint64_t used_us;      /* by the last frame */
+};
+
+/* Whoever looks on; each may be NULL. */
+struct sim_watch {
+  void *context;
+  void (*broken)(void *context, const struct sim_agent *a, enum sim_invariant i);
+  void (*committed)(void *context, const struct sim_agent *a, const struct store_commitment *c);
+  /* As round_ports.note; `about` is an agent or SIZE_MAX. */
+  void (*noted)(void *context, const struct sim_agent *a, const char *name, size_t about, const char *text);
+};
+
+struct sim_broken {
+  enum sim_invariant invariant;
+  size_t agent;
+  uint64_t at_us;
+};
+
+struct sim {
+  uint64_t now_us, now_ms;
+  struct sim_queue queue;
+  struct sim_agent **agents; /* [n_agents] */
+  size_t n_agents, dims;
+  struct sim_link default_link; /* of pairs that are not asked for */
+  struct sim_wire *wires;
+  uint32_t *free_wires;
+  size_t n_wires, n_free_wires, wire_capacity;
+  uint8_t outgoing[MAX_FRAME_BYTES];
+  size_t n_outgoing;
+  uint64_t seed;
+  struct rng rng;
+  struct gossip_job_config job;
+  struct sim_watch watch;
+  /* Is this frame lost, beside what the link model says? NULL: no. */
+  bool (*lose)(struct sim *s, size_t from, size_t to, uint8_t type);
+  uint64_t n_events, n_frames, n_starts;
+  uint64_t n_broken;
+  struct sim_broken first_broken;
+  uint64_t trace; /* hash of every event and commit so far */
+};
+
+/* ---- making: n agents without peers; nobody runs ---- */
+
+/* dims: numbers in the model, of 8 bytes each. */
+struct sim *sim_new(size_t n, size_t dims, uint64_t seed);
+void sim_free(struct sim *s);
+
+/* `which` lists `other` and has its address; it does not list it any more. Before a start. */
+void sim_learn(struct sim *s, size_t which, size_t other);
+void sim_forget(struct sim *s, size_t which, size_t other);
+
+/* SIZE_MAX: not listed. */
+size_t sim_peer_index(const struct sim_agent *a, size_t other);
+
+/* The link of a pair in one direction, to be looked at and changed until the next call. */
+struct sim_link *sim_link(struct sim *s, size_t from, size_t to);
+
+/* ---- life ---- */
+
+void sim_start(struct sim *s, size_t which);
+void sim_start_all(struct sim *s);
+void sim_kill(struct sim *s, size_t which); /* as kill -9 */
+
+/* A copy of what is durable, and its way back (NULL: an empty disk). Free with sim_durable_free. */
+struct sim_durable *sim_back_up(const struct sim *s, size_t which);
+void sim_restore(struct sim *s, size_t which, const struct sim_durable *backup);
+void sim_durable_free(struct sim_durable *d);
+
+/* Another agent with the same key, peers and disk; it is not started. Its number. */
+size_t sim_clone(struct sim *s, size_t which);
+
+/* The host stands still and handles nothing for so long; then everything at once. */
+void sim_pause(struct sim *s, size_t which, uint64_t for_ms);
+
+/* ---- links ---- */
+
+/* Both directions, and what stands ends at once; or one direction without a word. */
+void sim_part(struct sim *s, size_t a, size_t b);
+void sim_mute(struct sim *s, size_t from, size_t to);
+void sim_heal(struct sim *s, size_t a, size_t b);
+
+/* ---- time ---- */
+
+/* Handles the next event. False: it is later than until_ms, which is now the time. */
+bool sim_step(struct sim *s, uint64_t until_ms);
+void sim_run(struct sim *s, uint64_t for_ms);
+
+#endif
