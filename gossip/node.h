@@ -1,5 +1,6 @@
 /* Inside of gossip: the peers, their sessions and timers, without a socket. What a link (link.h) brings and what the
- * clock says goes in, frames and callbacks come out; gossip.h is implemented on top. Room-internal.
+ * clock says goes in, frames and callbacks come out; gossip.h is implemented on top. Room-internal, but for the simulator
+ * (agent/sim), which makes nodes over links of its own.
  *
  *   dial.c      dialling and redialling, reasons why there is no session
  *   sessions.c  handshakes, which session is the peer's, rekeying, the end

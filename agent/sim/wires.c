@@ -134,7 +134,7 @@ static void put_frame(struct sim *s, const struct sim_wire *w, size_t to, uint64
                              .n = (uint32_t)s->n_outgoing});
 }
 
-/* A connection of which the way has forgotten: frames are lost until its ends notice. */
+/* The way has forgotten the connection: what is sent by it is answered by a reset. */
 static bool is_forgotten(struct sim *s, struct sim_wire *w, const struct sim_link *l) {
   bool is_forgotten = l->nat_idle_us > 0 && s->now_us - w->used_us > l->nat_idle_us;
   if (!is_forgotten)
@@ -154,7 +154,7 @@ static enum err frame_send(void *context, uint64_t conn) {
   if (s->lose && s->lose(s, a->number, to, s->outgoing[TYPE_AT]))
     return ERR_OK;
   if (is_forgotten(s, w, l)) {
-    wire_close(s, w, SIZE_MAX); /* the reset that answers */
+    wire_close(s, w, SIZE_MAX);
     return ERR_OK;
   }
   uint64_t at_us[SIM_MAX_COPIES];

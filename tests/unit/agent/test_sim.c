@@ -1,0 +1,193 @@
+/* The simulator itself: one seed is one story, what is done to hosts and links has its effect, and what must hold is
+ * looked at. What agents do in it: tests/property. */
+#include <check.h>
+#include <string.h>
+
+#include "agent/sim/sim.h"
+#include "crypto/random.h"
+#include "tests/unit/suite.h"
+
+enum { MS = 1000, MINUTE_MS = 60000 };
+
+/* n agents in a ring that have trained for a minute. */
+static struct sim *ring_new(size_t n, uint64_t seed) {
+  struct sim *s = sim_new(n, 4, seed);
+  for (size_t i = 0; i < n; i++) {
+    sim_learn(s, i, (i + 1) % n);
+    if (n > 2)
+      sim_learn(s, i, (i + n - 1) % n);
+    s->agents[i]->config.deadline_max_ms = 5000;
+    s->agents[i]->config.meet_ms = 5000;
+  }
+  return s;
+}
+
+static uint64_t round_of(const struct sim *s, size_t which) {
+  return s->agents[which]->durable.committed.round;
+}
+
+/* Twelve agents in trouble for two minutes; the hash of their story. */
+static uint64_t troubled_trace(uint64_t seed) {
+  struct sim *s = ring_new(12, seed);
+  s->default_link.jitter_us = 30 * MS;
+  s->default_link.loss = 0.01;
+  s->default_link.reorder = s->default_link.duplicate = 0.02;
+  s->default_link.bytes_per_s = 100000;
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  sim_kill(s, 3);
+  sim_part(s, 5, 6);
+  sim_run(s, MINUTE_MS / 2);
+  sim_start(s, 3);
+  sim_heal(s, 5, 6);
+  sim_run(s, MINUTE_MS / 2);
+  ck_assert_uint_eq(s->n_broken, 0);
+  ck_assert_uint_ge(round_of(s, 0), 20);
+  uint64_t trace = s->trace;
+  sim_free(s);
+  return trace;
+}
+
+START_TEST(one_seed_is_one_story) {
+  uint64_t first = troubled_trace(1);
+  ck_assert_uint_eq(troubled_trace(1), first);
+  ck_assert_uint_ne(troubled_trace(2), first);
+}
+END_TEST
+
+START_TEST(there_are_as_many_agents_as_one_likes) {
+  struct sim *s = ring_new(300, 1);
+  sim_start_all(s);
+  sim_run(s, 10000);
+  for (size_t i = 0; i < s->n_agents; i++)
+    ck_assert_uint_ge(round_of(s, i), 5);
+  ck_assert_uint_eq(s->n_broken, 0);
+  sim_free(s);
+}
+END_TEST
+
+START_TEST(a_slow_host_sets_the_pace_of_its_neighbours) {
+  struct sim *s = ring_new(2, 1);
+  s->agents[1]->host.speed = 0.25;
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  ck_assert_uint_ge(round_of(s, 0), 13); /* 4 s each */
+  ck_assert_uint_le(round_of(s, 0), 15);
+  sim_free(s);
+}
+END_TEST
+
+START_TEST(a_paused_host_does_nothing_and_goes_on) {
+  struct sim *s = ring_new(2, 1);
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  sim_pause(s, 1, 20000);
+  uint64_t round = round_of(s, 1);
+  sim_run(s, 19000);
+  ck_assert_uint_eq(round_of(s, 1), round);
+  sim_run(s, MINUTE_MS);
+  ck_assert_uint_ge(round_of(s, 1), round + 40);
+  ck_assert_uint_eq(s->n_broken, 0);
+  sim_free(s);
+}
+END_TEST
+
+START_TEST(an_empty_disk_starts_over) {
+  struct sim *s = ring_new(3, 1);
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  uint64_t round = round_of(s, 0);
+  sim_kill(s, 0);
+  sim_restore(s, 0, NULL);
+  ck_assert_uint_eq(round_of(s, 0), 0);
+  sim_start(s, 0);
+  sim_run(s, 10000);
+  ck_assert_uint_ge(round_of(s, 0), round); /* it adopts what its peers have */
+  sim_free(s);
+}
+END_TEST
+
+/* A beat goes every second: what forgets earlier ends each connection again and again. */
+START_TEST(a_way_that_forgets_idle_connections_costs_them) {
+  uint64_t n_dialled[2];
+  for (size_t forgets = 0; forgets < 2; forgets++) {
+    struct sim *s = ring_new(2, 1);
+    s->default_link.nat_idle_us = forgets ? (uint64_t)500 * MS : 0;
+    for (size_t i = 0; i < 2; i++)
+      s->agents[i]->host.training_ms = 20000;
+    sim_start_all(s);
+    sim_run(s, (uint64_t)5 * MINUTE_MS);
+    n_dialled[forgets] = s->wires[0].generation;
+    ck_assert_uint_ge(round_of(s, 0), 5);
+    ck_assert_uint_eq(s->n_broken, 0);
+    sim_free(s);
+  }
+  ck_assert_uint_le(n_dialled[0], 3);
+  ck_assert_uint_ge(n_dialled[1], 20);
+}
+END_TEST
+
+/* ---- what must hold ---- */
+
+static void collect(void *context, const struct sim_agent *a, enum sim_invariant i) {
+  (void)a;
+  *(uint64_t *)context |= UINT64_C(1) << i;
+}
+
+static void lengthen_gather(struct sim_agent *a) {
+  a->machine->deadline.max_ms = a->machine->deadline_ms = 1000000;
+}
+
+static void spoil_copy(struct sim_agent *a) {
+  a->peers[0].copy[1] += 1;
+}
+
+static void shrink_cap(struct sim_agent *a) {
+  a->config.payload_max_bytes = 0;
+}
+
+static void forget_sequence(struct sim_agent *a) {
+  a->machine->last_sequence = 0;
+}
+
+static void forget_round(struct sim_agent *a) {
+  a->durable.committed.round += 1000;
+}
+
+START_TEST(what_must_hold_is_looked_at) {
+  static const struct {
+    enum sim_invariant invariant;
+    void (*spoil)(struct sim_agent *a);
+  } cases[] = {{SIM_INVARIANT_GATHER_LENGTH, lengthen_gather},
+               {SIM_INVARIANT_COPY, spoil_copy},
+               {SIM_INVARIANT_MEMORY, shrink_cap},
+               {SIM_INVARIANT_ONE_PAYLOAD, forget_sequence},
+               {SIM_INVARIANT_LABELS_RISE, forget_round}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct sim *s = ring_new(3, 1);
+    uint64_t broken = 0;
+    s->watch = (struct sim_watch){.context = &broken, .broken = collect};
+    sim_start_all(s);
+    sim_run(s, MINUTE_MS);
+    while (s->agents[0]->machine->phase != PHASE_GATHERING)
+      sim_run(s, 1);
+    ck_assert_uint_eq(broken, 0);
+    cases[i].spoil(s->agents[0]);
+    sim_run(s, 5000);
+    ck_assert_msg(broken & UINT64_C(1) << cases[i].invariant, "%s is not looked at",
+                  sim_invariant_name(cases[i].invariant));
+    ck_assert_uint_gt(s->n_broken, 0);
+    ck_assert_uint_eq(s->first_broken.agent, 0);
+    sim_free(s);
+  }
+}
+END_TEST
+
+int main(void) {
+  if (random_open() != ERR_OK)
+    return 1;
+  return SUITE_RUN("sim", one_seed_is_one_story, there_are_as_many_agents_as_one_likes,
+                   a_slow_host_sets_the_pace_of_its_neighbours, a_paused_host_does_nothing_and_goes_on,
+                   an_empty_disk_starts_over, a_way_that_forgets_idle_connections_costs_them,
+                   what_must_hold_is_looked_at);
+}
