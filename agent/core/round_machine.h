@@ -1,6 +1,6 @@
-/* The inside of the round machine, for its own sources, their tests and the simulator, which looks whether all is well: round.c (life, events, time, showing),
- * round_jump.c (meeting, joining, jumping), round_train.c (training, publishing, what the disk refuses), round_merge.c
- * (gathering, merging, committing) and round_back.c (going back to a kept model). */
+/* The inside of the round machine, for its own sources, their tests and the simulator, which looks whether all is well:
+ * round.c (life, events, time, showing), round_jump.c (meeting, joining, jumping), round_train.c (training, publishing, what
+ * the disk refuses), round_merge.c (gathering, merging, committing) and round_back.c (going back to a kept model). */
 #ifndef AGENT_CORE_ROUND_MACHINE_H
 #define AGENT_CORE_ROUND_MACHINE_H
 
