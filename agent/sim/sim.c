@@ -8,7 +8,7 @@
 #include "base/must.h"
 #include "gossip/node.h"
 
-enum { US_PER_MS = 1000, MAX_TURNS = 100 };
+enum { US_PER_MS = 1000, DELAY_US = 10 * US_PER_MS, MAX_TURNS = 100 };
 
 void sim_put(struct sim_agent *a, uint64_t at_us, struct sim_event e) {
   e.at_us = at_us;
@@ -92,7 +92,7 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
 }
 
 struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
-  struct identity **ids = zeros(n, sizeof *ids);
+  struct identity **ids = zeros(n, sizeof(void *));
   struct sim *s = zeros(1, sizeof *s);
   rng_init(&s->rng, seed);
   s->seed = seed;
@@ -100,10 +100,10 @@ struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
   s->now_us = (uint64_t)SIM_START_MS * US_PER_MS;
   s->n_agents = n;
   s->dims = dims;
-  s->default_link.delay_us = 10 * US_PER_MS;
+  s->default_link.delay_us = DELAY_US;
   s->job = (struct gossip_job_config){.schema_text = "tensor 1: x f64 shared\n", .contract_text = "contract: 1\n"};
   s->job.job.bytes[0] = s->job.schema.bytes[1] = s->job.contract.bytes[2] = 1;
-  s->agents = zeros(n, sizeof *s->agents);
+  s->agents = zeros(n, sizeof(void *));
   for (size_t i = 0; i < n; i++)
     ids[i] = identity_numbered(i);
   qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
@@ -351,7 +351,7 @@ size_t sim_clone(struct sim *s, size_t which) {
   struct identity *identity;
   identity_seed(from->identity, seed);
   MUST(identity_from_seed(seed, &identity) == ERR_OK);
-  s->agents = realloc(s->agents, (number + 1) * sizeof *s->agents);
+  s->agents = realloc(s->agents, (number + 1) * sizeof(void *));
   MUST(s->agents != NULL);
   struct sim_agent *a = s->agents[s->n_agents++] = agent_new(s, number, identity);
   a->config = from->config;
@@ -395,6 +395,7 @@ static void settle(struct sim_agent *a) {
   unsigned n_turns = 0;
   do {
     a->is_touched = false;
+    round_set_traffic(a->machine, gossip_sent_bytes(a->node), gossip_received_bytes(a->node));
     next_ms = round_tick(a->machine, now_ms);
     link_poll(a->node, NULL, 0, 0);
     take_notes(a);

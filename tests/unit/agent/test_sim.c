@@ -7,7 +7,9 @@
 #include "crypto/random.h"
 #include "tests/unit/suite.h"
 
-enum { MS = 1000, MINUTE_MS = 60000 };
+enum { MINUTE_MS = 60000 };
+
+static const uint64_t MS = 1000;
 
 /* n agents in a ring that have trained for a minute. */
 static struct sim *ring_new(size_t n, uint64_t seed) {
@@ -112,7 +114,7 @@ START_TEST(a_way_that_forgets_idle_connections_costs_them) {
   uint64_t n_dialled[2];
   for (size_t forgets = 0; forgets < 2; forgets++) {
     struct sim *s = ring_new(2, 1);
-    s->default_link.nat_idle_us = forgets ? (uint64_t)500 * MS : 0;
+    s->default_link.nat_idle_us = forgets ? 500 * MS : 0;
     for (size_t i = 0; i < 2; i++)
       s->agents[i]->host.training_ms = 20000;
     sim_start_all(s);

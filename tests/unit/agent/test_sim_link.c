@@ -6,7 +6,7 @@
 #include "agent/sim/queue.h"
 #include "tests/unit/suite.h"
 
-enum { MS = 1000, S = 1000000 };
+static const uint64_t MS = 1000, S = 1000000;
 
 START_TEST(events_come_by_time_then_as_they_were_put) {
   struct sim_queue q = {0};

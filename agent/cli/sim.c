@@ -1,0 +1,161 @@
+/* starling sim: a swarm in virtual time, as a scenario file describes it, and what became of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/cli/answer.h"
+#include "agent/cli/table.h"
+#include "agent/cli/verbs.h"
+#include "agent/clock.h"
+#include "agent/sim/scenario.h"
+#include "agent/sim/tally.h"
+
+enum { MAX_SHOWN = 24, FLAG_SEED = 0 };
+
+/* ---- the answer ---- */
+
+static json_t *row_json(const struct sim_agent *a, const struct sim_tally_row *r) {
+  enum err reason = sim_tally_reason(r);
+  struct round_label at = a->durable.committed;
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:s?, s:I, s:f}", "agent",
+                   (json_int_t)a->number, "round", (json_int_t)at.round, "sub", (json_int_t)at.sub, "merged_rounds",
+                   (json_int_t)r->n_rounds, "short_rounds", (json_int_t)r->n_short, "jumps", (json_int_t)r->n_jumps,
+                   "round_seconds", sim_tally_round_s(r), "sent_bytes", (json_int_t)r->sent_bytes, "received_bytes",
+                   (json_int_t)r->received_bytes, "taken", (json_int_t)r->n_merged, "left_out",
+                   (json_int_t)r->n_left_out, "reason", reason ? err_name(reason) : NULL, "last", (json_int_t)r->n_last,
+                   "arrival_seconds", sim_tally_arrival_s(r));
+}
+
+static json_t *broken_json(const struct sim *s) {
+  if (s->n_broken == 0)
+    return json_null();
+  const struct sim_broken *b = &s->first_broken;
+  return json_pack("{s:s, s:s, s:I, s:f}", "invariant", sim_invariant_name(b->invariant), "sentence",
+                   sim_invariant_sentence(b->invariant), "agent", (json_int_t)b->agent, "seconds",
+                   (double)b->at_us / 1e6 - (double)SIM_START_MS / 1e3);
+}
+
+static json_t *sim_json(const struct scenario *c, const struct sim *s, const struct sim_tally *t, double wall_s) {
+  char trace[17];
+  double round_s = 0;
+  uint64_t n_timed = 0, n_merged = 0, n_left_out = 0, n_sent = 0;
+  json_t *rows = json_array();
+  snprintf(trace, sizeof trace, "%016" PRIx64, s->trace);
+  for (size_t i = 0; i < t->n; i++) {
+    const struct sim_tally_row *r = &t->rows[i];
+    json_array_append_new(rows, row_json(s->agents[i], r));
+    n_timed += sim_tally_round_s(r) > 0;
+    round_s += sim_tally_round_s(r);
+    n_merged += r->n_merged;
+    n_left_out += r->n_left_out;
+    n_sent += r->sent_bytes;
+  }
+  return json_pack("{s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "agents",
+                   (json_int_t)c->n_agents, "seed", (json_int_t)c->seed, "trace", trace, "seconds",
+                   (double)(s->now_ms - SIM_START_MS) / 1e3, "wall_seconds", wall_s, "events", (json_int_t)s->n_events,
+                   "frames", (json_int_t)s->n_frames, "round_seconds", n_timed ? round_s / (double)n_timed : 0.0,
+                   "sent_bytes", (json_int_t)n_sent, "taken", (json_int_t)n_merged, "left_out", (json_int_t)n_left_out,
+                   "broken", broken_json(s), "rows", rows);
+}
+
+/* For people the ones that the others waited for longest. */
+static int by_lateness(const void *a, const void *b) {
+  const json_t *const *x = a, *const *y = b;
+  double late_x = json_number_value(json_object_get(*x, "arrival_seconds"));
+  double late_y = json_number_value(json_object_get(*y, "arrival_seconds"));
+  json_int_t out_x = json_integer_value(json_object_get(*x, "left_out"));
+  json_int_t out_y = json_integer_value(json_object_get(*y, "left_out"));
+  if (out_x != out_y)
+    return out_x > out_y ? -1 : 1;
+  if (late_x < late_y || late_x > late_y)
+    return late_x > late_y ? -1 : 1;
+  json_int_t agent_x = json_integer_value(json_object_get(*x, "agent"));
+  return agent_x < json_integer_value(json_object_get(*y, "agent")) ? -1 : 1;
+}
+
+static json_t *rows_shown(const json_t *rows) {
+  size_t n = json_array_size(rows);
+  json_t **sorted = calloc(n + 1, sizeof(void *));
+  json_t *shown = json_array();
+  for (size_t i = 0; sorted && i < n; i++)
+    sorted[i] = json_array_get(rows, i);
+  if (sorted)
+    qsort(sorted, n, sizeof(void *), by_lateness);
+  for (size_t i = 0; sorted && i < n && i < MAX_SHOWN; i++)
+    json_array_append_new(shown, json_copy(sorted[i]));
+  free(sorted);
+  return shown;
+}
+
+static void view_summary(const json_t *data, FILE *out) {
+  double agents = json_number_value(json_object_get(data, "agents"));
+  double wall = json_number_value(json_object_get(data, "wall_seconds"));
+  double events = json_number_value(json_object_get(data, "events"));
+  double taken = json_number_value(json_object_get(data, "taken"));
+  double left_out = json_number_value(json_object_get(data, "left_out"));
+  double updates = taken + left_out;
+  if (agents > MAX_SHOWN)
+    fprintf(out, "(the %d of %.0f agents that were left out most and waited for longest)\n", MAX_SHOWN, agents);
+  fprintf(out, "\n%.0f agents, %.1f s: ", agents, json_number_value(json_object_get(data, "seconds")));
+  value_print(json_object_get(data, "round_seconds"), FORM_DURATION, out);
+  fprintf(out, " a round, ");
+  value_print(json_object_get(data, "sent_bytes"), FORM_BYTES, out);
+  fprintf(out, " sent in all, %.1f %% of updates left out\n", updates > 0 ? 100 * left_out / updates : 0);
+  fprintf(out, "trace %s, seed %.0f; %.0f events in %.2f s\n", json_string_value(json_object_get(data, "trace")),
+          json_number_value(json_object_get(data, "seed")), events, wall);
+  const json_t *broken = json_object_get(data, "broken");
+  if (!json_is_null(broken))
+    fprintf(out, "broken: agent %.0f at %.3f s: %s: not true that %s\n",
+            json_number_value(json_object_get(broken, "agent")), json_number_value(json_object_get(broken, "seconds")),
+            json_string_value(json_object_get(broken, "invariant")),
+            json_string_value(json_object_get(broken, "sentence")));
+}
+
+static void view(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"AGENT", "agent", FORM_COUNT},
+                                          {"ROUND", "round", FORM_COUNT},
+                                          {"SUB", "sub", FORM_COUNT | COLUMN_IF_ANY},
+                                          {"SHORT", "short_rounds", FORM_COUNT | COLUMN_IF_ANY},
+                                          {"JUMPS", "jumps", FORM_COUNT | COLUMN_IF_ANY},
+                                          {"A ROUND", "round_seconds", FORM_DURATION},
+                                          {"SENT", "sent_bytes", FORM_BYTES},
+                                          {"RECEIVED", "received_bytes", FORM_BYTES},
+                                          {"TAKEN", "taken", FORM_COUNT},
+                                          {"LEFT OUT", "left_out", FORM_COUNT},
+                                          {"WHY", "reason", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"LAST", "last", FORM_COUNT},
+                                          {"ARRIVES AFTER", "arrival_seconds", FORM_DURATION}};
+  const json_t *rows = json_object_get(data, "rows");
+  bool is_tsv = call->format == FORMAT_TSV;
+  json_t *shown = is_tsv ? NULL : rows_shown(rows);
+  table_print(columns, sizeof columns / sizeof *columns, is_tsv ? rows : shown, is_tsv, out);
+  json_decref(shown);
+  if (!is_tsv)
+    view_summary(data, out);
+}
+
+/* ---- the verb ---- */
+
+int verb_sim(struct call *call) {
+  struct scenario *c;
+  struct sim_tally tally;
+  char why[MAX_CONFIG_WHY_BYTES];
+  enum err e = scenario_load(call->arguments[0], &c, why);
+  if (e)
+    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);
+  if (call->flags[FLAG_SEED] && (e = scenario_seed(c, call->flags[FLAG_SEED], why)) != ERR_OK) {
+    scenario_free(c);
+    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "--seed: %s", why);
+  }
+  struct sim *s = scenario_sim(c);
+  sim_tally_watch(&tally, s);
+  double start_s = clock_s();
+  scenario_run(c, s);
+  int code = answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
+  if (code == EXIT_DONE && s->n_broken > 0)
+    code = EXIT_FAILED;
+  sim_free(s);
+  sim_tally_done(&tally);
+  scenario_free(c);
+  return code;
+}

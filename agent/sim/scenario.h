@@ -1,0 +1,108 @@
+/* A scenario: what a simulated swarm is made of, and what happens to it, as people write it into a YAML file.
+ *
+ *   seed: 1                  the story; every number has a default
+ *   agents: 8                numbered from 0
+ *   topology: ring           full, ring, random (each dials `degree` others)
+ *   rounds: 20               the last one
+ *   model_kib: 100
+ *   link: { delay_ms: 40, rate_kbit: 4000 }
+ *   host: { training_ms: 5000 }
+ *   round: { deadline_max_s: 60 }
+ *   hosts:                   those that are not as `host` says
+ *     - { agents: 3, speed: 0.25 }
+ *   links:                   and links; both directions, or one with `one_way: true`
+ *     - { agents: 0..3, to: 4..7, rate_kbit: 500 }
+ *   events:
+ *     - { at_s: 60, do: kill, agents: 3 }
+ *     - { at_s: 90, do: start, agents: 3 }
+ *
+ * One table has the keys (scenario.c). Bounded: MAX_SCENARIO_BYTES, the bounds of tree.h, memory for the models. Errors are one
+ * line, "file:line:column: key: what is wrong; what to write", as of the configuration. Any thread. */
+#ifndef AGENT_SIM_SCENARIO_H
+#define AGENT_SIM_SCENARIO_H
+
+#include "agent/config.h"
+#include "agent/sim/sim.h"
+
+enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000 };
+
+enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };
+
+enum scenario_action {
+  ACTION_KILL,
+  ACTION_START,
+  ACTION_WIPE,  /* its disk, after a kill */
+  ACTION_PAUSE, /* for_s */
+  ACTION_FILL,  /* its disk; ACTION_FREE ends it */
+  ACTION_FREE,
+  ACTION_PART, /* agents and `to`, both directions; HEAL ends it */
+  ACTION_MUTE, /* agents to `to` */
+  ACTION_HEAL,
+  N_SCENARIO_ACTIONS
+};
+
+/* From … to, both included. */
+struct agent_range {
+  uint64_t first, last;
+};
+
+struct scenario_link {
+  double delay_ms, jitter_ms, rate_kbit, loss, duplicate, reorder, nat_idle_ms; /* rate, NAT: 0 = none */
+};
+
+struct scenario_host {
+  double speed, up_kbit, down_kbit, disk_kib_s; /* 0 = as fast as one likes, but for speed */
+  uint64_t loading_ms, training_ms, merging_ms, writing_ms, samples;
+};
+
+struct scenario_round {
+  double deadline_min_s, deadline_max_s, meet_s, every_s;
+  uint64_t min_peers, alone_rounds;
+};
+
+struct scenario_hosts {
+  struct agent_range agents;
+  struct scenario_host host;
+};
+
+struct scenario_links {
+  struct agent_range agents, to;
+  bool one_way;
+  struct scenario_link link;
+};
+
+struct scenario_event {
+  double at_s, for_s;
+  unsigned action; /* enum scenario_action */
+  struct agent_range agents, to;
+};
+
+struct scenario {
+  uint64_t seed, n_agents, degree, rounds, model_kib;
+  double duration_s; /* at most, of virtual time */
+  unsigned topology; /* enum scenario_topology */
+  struct scenario_link link;
+  struct scenario_host host;
+  struct scenario_round round;
+  struct scenario_hosts *hosts; /* as written */
+  size_t n_hosts;
+  struct scenario_links *links;
+  size_t n_links;
+  struct scenario_event *events; /* by time */
+  size_t n_events;
+};
+
+/* Codes as of config_load. */
+MUST_USE enum err scenario_load(const char *path, struct scenario **out_scenario, char out_why[MAX_CONFIG_WHY_BYTES]);
+void scenario_free(struct scenario *c);
+
+/* Another seed, by its text. */
+MUST_USE enum err scenario_seed(struct scenario *c, const char *text, char out_why[MAX_REASON_BYTES]);
+
+/* The swarm, before the start. */
+struct sim *scenario_sim(const struct scenario *c);
+
+/* Starts all and runs until every living agent has finished and no event is left, an invariant is broken, or duration_s are over. */
+void scenario_run(const struct scenario *c, struct sim *s);
+
+#endif

@@ -1,0 +1,191 @@
+/* Scenario files and `starling sim`: what is read and refused, and that a run says what became of it. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/sim/scenario.h"
+#include "tests/unit/agent/cli_capture.h"
+#include "tests/unit/suite.h"
+
+static struct cli_capture c;
+static char path[64];
+
+static void write_scenario(const char *text) {
+  strcpy(path, "/tmp/starling-scenario-XXXXXX");
+  int fd = mkstemp(path);
+  ck_assert_int_ge(fd, 0);
+  ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+  close(fd);
+}
+
+/* The line after the file's name; the scenario when it is read. */
+static enum err load(const char *text, struct scenario **out, char why[MAX_CONFIG_WHY_BYTES]) {
+  char whole[MAX_CONFIG_WHY_BYTES] = "";
+  write_scenario(text);
+  enum err e = scenario_load(path, out, whole);
+  unlink(path);
+  if (e) {
+    ck_assert_int_eq(strncmp(whole, path, strlen(path)), 0);
+    strcpy(why, whole + strlen(path) + 1);
+  }
+  return e;
+}
+
+START_TEST(everything_is_read_and_the_rest_has_defaults) {
+  char why[MAX_CONFIG_WHY_BYTES];
+  struct scenario *s;
+  ck_assert_int_eq(
+      load("hosts: [ { agents: 1..2, speed: 0.5 } ]\nagents: 5\nseed: 9\n"
+           "events:\n  - { at_s: 9, do: heal, agents: 0 }\n  - { at_s: 3, do: part, agents: 0, to: 1..4 }\n"
+           "links:\n  - { agents: 0, to: 1, one_way: true, delay_ms: 99 }\n"
+           "host: { training_ms: 70 }\nlink: { delay_ms: 4, rate_kbit: 8 }\nround: { deadline_max_s: 9 }\n",
+           &s, why),
+      ERR_OK);
+  ck_assert_uint_eq(s->seed, 9);
+  ck_assert_uint_eq(s->n_agents, 5);
+  ck_assert_uint_eq(s->topology, TOPOLOGY_RING);
+  ck_assert_uint_eq(s->rounds, 20);
+  ck_assert_uint_eq(s->n_hosts, 1);
+  ck_assert(s->hosts[0].host.speed == 0.5);
+  ck_assert_uint_eq(s->hosts[0].host.training_ms, 70); /* what stands below counts, too */
+  ck_assert(s->links[0].link.delay_ms == 99 && s->links[0].link.rate_kbit == 8 && s->links[0].one_way);
+  ck_assert_uint_eq(s->events[0].action, ACTION_PART);
+  ck_assert_uint_eq(s->events[1].action, ACTION_HEAL);
+  struct sim *sim = scenario_sim(s);
+  ck_assert_uint_eq(sim->n_agents, 5);
+  ck_assert_uint_eq(sim->agents[0]->n_peers, 2);
+  ck_assert_uint_eq(sim_link(sim, 0, 1)->delay_us, 99000);
+  ck_assert_uint_eq(sim_link(sim, 1, 0)->delay_us, 4000);
+  ck_assert_uint_eq(sim_link(sim, 1, 0)->bytes_per_s, 1000);
+  ck_assert_uint_eq(sim->agents[2]->config.deadline_max_ms, 9000);
+  ck_assert(sim->agents[2]->host.speed == 0.5 && sim->agents[3]->host.speed == 1);
+  sim_free(sim);
+  scenario_free(s);
+}
+END_TEST
+
+static const struct {
+  const char *text, *why;
+} refused[] = {
+    {"seed: 1\n", "1:1: agents: is missing; write agents: …"},
+    {"agents: 0\n", "1:9: agents: \"0\" is out of range; write 1 to 100000"},
+    {"agents: 3\nagent: 4\n", "2:1: unknown key \"agent\"; did you mean agents?"},
+    {"agents: 3\nlink: { delay: 4 }\n", "2:9: unknown key \"link.delay\"; did you mean link.delay_ms?"},
+    {"agents: 3\nagents: 4\n", "2:1: agents: the key stands in line 1 already; remove one"},
+    {"agents: 3\nlink: 4\n", "2:7: no keys; write lines of the form KEY: VALUE"},
+    {"agents: 3\nlink: { loss: 2 }\n", "2:15: link.loss: \"2\" is out of range; write 0 to 1"},
+    {"agents: 3\ntopology: star\n", "2:11: topology: \"star\" is not known here; write full, ring or random"},
+    {"agents: 3\nhosts: { agents: 1 }\n", "2:8: hosts: a list is expected here; "},
+    {"agents: 3\nhosts:\n  - { speed: 1 }\n", "3:5: hosts[].agents: is missing"},
+    {"agents: 3\nhosts:\n  - { agents: 2..1 }\n", "3:15: hosts[].agents: \"1\" is out of range; write 2 to 99999"},
+    {"agents: 3\nhosts:\n  - { agents: 1..3 }\n", " hosts[].agents: there is no agent 3; the last one is 2"},
+    {"agents: 3\nevents:\n  - { at_s: 1, do: dance, agents: 1 }\n", "3:20: events[].do: \"dance\" is not known here; "},
+    {"agents: 3\nevents:\n  - { at_s: 1, do: kill, agents: 1, link: 3 }\n",
+     "3:37: unknown key \"events[].link\"; write one of at_s, do, agents, to, for_s"},
+    {"agents: 300\ntopology: full\n", " topology: full has 299 peers an agent; at most 256 are possible"},
+    {"agents: 3\ntopology: random\n", " degree: there are only 2 other agents"},
+    {"agents: 90000\nmodel_kib: 1000\n", " 90000 agents with models of 1000 KiB would take more than 4 GiB; "},
+    {"agents: 3\nround: { deadline_min_s: 9, deadline_max_s: 8 }\n", " round.deadline_min_s: is above "},
+    {"- agents: 3\n", "1:1: no keys; write lines of the form KEY: VALUE"},
+    {"agents: &a 3\n", "1:9: "},
+};
+
+START_TEST(what_is_wrong_has_its_place_and_remedy) {
+  char why[MAX_CONFIG_WHY_BYTES] = "";
+  struct scenario *s;
+  enum err e = load(refused[_i].text, &s, why);
+  ck_assert_int_ne(e, ERR_OK);
+  ck_assert_msg(strncmp(why, refused[_i].why, strlen(refused[_i].why)) == 0, "%s", why);
+}
+END_TEST
+
+static const char troubled[] =
+    "agents: 6\nseed: 3\nrounds: 12\nmodel_kib: 70\n"
+    "link: { delay_ms: 20, jitter_ms: 10, rate_kbit: 8000, loss: 0.002 }\n"
+    "hosts:\n  - { agents: 4, speed: 0.3 }\n"
+    "round: { deadline_max_s: 6, meet_s: 5 }\n"
+    "events:\n  - { at_s: 10, do: kill, agents: 2 }\n  - { at_s: 20, do: start, agents: 2 }\n"
+    "  - { at_s: 25, do: part, agents: 0, to: 1..5 }\n  - { at_s: 32, do: heal, agents: 0 }\n"
+    "  - { at_s: 34, do: pause, agents: 1, for_s: 2 }\n  - { at_s: 36, do: wipe, agents: 3 }\n"
+    "  - { at_s: 37, do: start, agents: 3 }\n  - { at_s: 40, do: fill, agents: 5 }\n"
+    "  - { at_s: 48, do: free, agents: 5 }\n  - { at_s: 50, do: mute, agents: 5, to: 0 }\n"
+    "  - { at_s: 60, do: heal, agents: 5 }\n";
+
+static json_t *run(const char *text, const char *seed) {
+  write_scenario(text);
+  CLI(&c, "sim", path, "--seed", seed, "--format", "json");
+  unlink(path);
+  ck_assert_msg(c.code == EXIT_DONE, "%s%s", c.out, c.err);
+  return cli_capture_json(&c);
+}
+
+static const json_t *datum(const json_t *answer, const char *key) {
+  return json_object_get(json_object_get(answer, "data"), key);
+}
+
+START_TEST(one_seed_gives_one_trace_hash) {
+  json_t *first = run(troubled, "3"), *again = run(troubled, "3"), *other = run(troubled, "4");
+  ck_assert_str_eq(json_string_value(datum(first, "trace")), json_string_value(datum(again, "trace")));
+  ck_assert(json_equal(datum(first, "rows"), datum(again, "rows")));
+  ck_assert_str_ne(json_string_value(datum(first, "trace")), json_string_value(datum(other, "trace")));
+  ck_assert(json_is_null(datum(first, "broken")));
+  json_decref(first);
+  json_decref(again);
+  json_decref(other);
+}
+END_TEST
+
+static json_int_t whole(const json_t *rows, size_t i, const char *key) {
+  return json_integer_value(json_object_get(json_array_get(rows, i), key));
+}
+
+START_TEST(the_table_says_who_is_slow_and_what_it_costs) {
+  json_t *answer = run("agents: 4\nrounds: 10\nmodel_kib: 64\nhosts:\n  - { agents: 2, speed: 0.2 }\n", "1");
+  const json_t *rows = datum(answer, "rows");
+  ck_assert_uint_eq(json_array_size(rows), 4);
+  for (size_t i = 0; i < 4; i++) {
+    ck_assert_int_eq(whole(rows, i, "round"), 10);
+    ck_assert_int_eq(whole(rows, i, "merged_rounds"), 10);
+    ck_assert_int_eq(whole(rows, i, "left_out"), 0);
+    /* ten payloads to each of two peers, and words */
+    ck_assert_int_ge(whole(rows, i, "sent_bytes"), 20 * 65536);
+    ck_assert_int_le(whole(rows, i, "sent_bytes"), 23 * 65536);
+  }
+  ck_assert_int_eq(whole(rows, 2, "last"), 20); /* at both neighbours, always */
+  double round_s = json_number_value(datum(answer, "round_seconds"));
+  ck_assert(round_s > 5 && round_s < 5.2);
+  json_decref(answer);
+  write_scenario("agents: 3\nrounds: 2\nmodel_kib: 1\n");
+  CLI(&c, "sim", path);
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  ck_assert_ptr_nonnull(strstr(c.out, "AGENT  ROUND"));
+  ck_assert_ptr_nonnull(strstr(c.out, "trace "));
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_read_is_a_wrong_argument) {
+  CLI(&c, "sim", "/nowhere/at.yaml");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "/nowhere/at.yaml: it does not exist"));
+  write_scenario("agents: 3\n");
+  CLI(&c, "sim", path, "--seed", "x");
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "--seed: \"x\" is not a whole number"));
+}
+END_TEST
+
+int main(void) {
+  if (random_open() != ERR_OK)
+    return 1;
+  TCase *tcase = tcase_create("scenario");
+  tcase_add_test(tcase, everything_is_read_and_the_rest_has_defaults);
+  tcase_add_loop_test(tcase, what_is_wrong_has_its_place_and_remedy, 0, sizeof refused / sizeof *refused);
+  tcase_add_test(tcase, one_seed_gives_one_trace_hash);
+  tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
+  tcase_add_test(tcase, a_file_that_cannot_be_read_is_a_wrong_argument);
+  return suite_run_case("scenario", tcase);
+}
