@@ -133,9 +133,11 @@ static enum err flush_outbox(struct gossip *g, struct peer *p) {
 }
 
 static enum err flush_beat(struct gossip *g, struct peer *p) {
+  if (!p->is_beat_due)
+    return ERR_OK;
   struct message m = {.type = MESSAGE_BEAT, .beat_s = g->config.beat_s};
-  enum err e = p->is_beat_due ? send_now(g, p, &m) : ERR_OK;
-  p->is_beat_due = p->is_beat_due && e != ERR_OK;
+  enum err e = send_now(g, p, &m);
+  p->is_beat_due = e != ERR_OK;
   return e;
 }
 
@@ -154,13 +156,14 @@ static enum err flush_states(struct gossip *g, struct peer *p) {
 }
 
 static enum err flush_gets(struct gossip *g, struct peer *p) {
-  struct message m = {.type = MESSAGE_GET};
+  struct message_get get;
   struct fetch *fetch;
-  while (fetch_next(&p->fetches, &m.get, &fetch)) {
+  while (fetch_next(&p->fetches, &get, &fetch)) {
+    struct message m = {.type = MESSAGE_GET, .get = get};
     enum err e = send_now(g, p, &m);
     if (e != ERR_OK)
       return e;
-    fetch_asked(&p->fetches, fetch, &m.get, node_now(g));
+    fetch_asked(&p->fetches, fetch, &get, node_now(g));
   }
   return ERR_OK;
 }

@@ -10,7 +10,14 @@
 #include "agent/tree.h"
 #include "base/must.h"
 
-enum { US_PER_MS = 1000, MS_PER_S = 1000, BYTES_PER_KIB = 1024, BYTES_PER_S_OF_KBIT = 125, SLICE_MS = 1000 };
+enum {
+  US_PER_MS = 1000,
+  MS_PER_S = 1000,
+  BYTES_PER_KIB = 1024,
+  BYTES_PER_S_OF_KBIT = 125,
+  SLICE_MS = 1000,
+  MAX_DEGREE = MAX_PEERS / 2
+};
 
 static const uint64_t max_memory_bytes = UINT64_C(4) << 30;
 
@@ -57,7 +64,7 @@ static const struct key keys[] = {
     {TOP(seed), FORM_WHOLE, "1", 0, max_seed, NULL, 0},
     {GROUP_TOP, "agents", offsetof(struct scenario, n_agents), FORM_WHOLE, NULL, 1, MAX_SCENARIO_AGENTS, NULL, 0},
     {TOP(topology), FORM_WORD, "ring", 0, 0, topology_words, 0},
-    {TOP(degree), FORM_WHOLE, "4", 1, MAX_PEERS / 2, NULL, 0},
+    {TOP(degree), FORM_WHOLE, "4", 1, MAX_DEGREE, NULL, 0},
     {TOP(rounds), FORM_WHOLE, "20", 1, 1000000, NULL, 0},
     {TOP(model_kib), FORM_WHOLE, "100", 1, 1 << 20, NULL, 0},
     {TOP(duration_s), FORM_REAL, "86400", 1, 1e9, NULL, 0},
@@ -400,7 +407,8 @@ enum err scenario_load(const char *path, struct scenario **out_scenario, char ou
   return e;
 }
 
-enum err scenario_seed(struct scenario *c, const char *text, char out_why[MAX_REASON_BYTES]) {
+enum err scenario_seed(struct scenario *c, const char *text,
+                       char out_why[MAX_REASON_BYTES]) { // NOLINT(readability-non-const-parameter)
   return scalar_integer(text, 0, (uint64_t)max_seed, &c->seed, out_why);
 }
 
