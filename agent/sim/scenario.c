@@ -390,6 +390,7 @@ static enum err read_scenario(const struct reader *r, const char *bytes, size_t 
   return e;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written through the reader
 enum err scenario_load(const char *path, struct scenario **out_scenario, char out_why[MAX_CONFIG_WHY_BYTES]) {
   char *bytes = NULL;
   size_t n_bytes;

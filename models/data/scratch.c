@@ -82,6 +82,7 @@ void scratch_expect(const struct scratch *s, size_t first, size_t n) {
 }
 
 /* What the page cache has of it, where it tells. */
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written through the vector
 static size_t read_cached(const struct scratch *s, size_t offset, uint8_t *out_bytes, size_t n_bytes) {
   const struct iovec all = {out_bytes, n_bytes};
   ssize_t got = preadv2(s->fd, &all, 1, (off_t)offset, RWF_NOWAIT);

@@ -30,7 +30,7 @@
 
 /* zip_NAME of the library as NAME. */
 struct libzip {
-#define X(name) __typeof__(&zip_##name) name;
+#define X(name) __typeof__ (&zip_##name)(name);
   LIBZIP_FUNCTIONS(X)
 #undef X
 };

@@ -54,11 +54,10 @@ static void learn_again(const struct tuning *t) {
   config.n_variants = plan.n_variants;
   tuner_learn_again(&config, t->cost, (struct tuner_host){t->hosts[0].processors, t->hosts[0].number});
   MUST(tuner_new(&config, &tuner) == ERR_OK);
-  for (double seconds = 1e-5;; seconds *= 1.5) {
-    MUST(tuner_next(tuner, &cell, &has) == ERR_OK);
-    if (!has)
-      break;
+  double seconds = 1e-5;
+  while (MUST(tuner_next(tuner, &cell, &has) == ERR_OK), has) {
     tuner_put(tuner, &cell, seconds);
+    seconds *= 1.5;
   }
   MUST(tuner_measured(tuner) > 0 && tuner_choose(tuner, &choice) == ERR_OK);
   struct selection chosen;

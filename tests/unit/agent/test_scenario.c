@@ -28,7 +28,7 @@ static enum err load(const char *text, struct scenario **out, char why[MAX_CONFI
   unlink(path);
   if (e) {
     ck_assert_int_eq(strncmp(whole, path, strlen(path)), 0);
-    strcpy(why, whole + strlen(path) + 1);
+    snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", whole + strlen(path) + 1);
   }
   return e;
 }
@@ -150,8 +150,8 @@ START_TEST(the_table_says_who_is_slow_and_what_it_costs) {
     ck_assert_int_eq(whole(rows, i, "merged_rounds"), 10);
     ck_assert_int_eq(whole(rows, i, "left_out"), 0);
     /* ten payloads to each of two peers, and words */
-    ck_assert_int_ge(whole(rows, i, "sent_bytes"), 20 * 65536);
-    ck_assert_int_le(whole(rows, i, "sent_bytes"), 23 * 65536);
+    ck_assert_int_ge(whole(rows, i, "sent_bytes"), INTMAX_C(20) * 65536);
+    ck_assert_int_le(whole(rows, i, "sent_bytes"), INTMAX_C(23) * 65536);
   }
   ck_assert_int_eq(whole(rows, 2, "last"), 20); /* at both neighbours, always */
   double round_s = json_number_value(datum(answer, "round_seconds"));

@@ -13,6 +13,7 @@ static int error_of_link; /* 0: none */
 static char folder[64], from[96], to[96];
 
 /* In place of libc's. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 int link(const char *old, const char *new) {
   errno = error_of_link;
   return error_of_link ? -1 : linkat(AT_FDCWD, old, AT_FDCWD, new, 0);

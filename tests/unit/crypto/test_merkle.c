@@ -91,8 +91,9 @@ END_TEST
 
 /* In pieces of any size the tree's digest is the root. */
 START_TEST(the_tree_is_a_digest) {
-  static const size_t sizes[] = {0, 1, CHUNK_BYTES, 3 * CHUNK_BYTES, 11 * CHUNK_BYTES + 7};
-  static const size_t pieces[] = {1000, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES - 3, 20 * CHUNK_BYTES};
+  static const size_t sizes[] = {0, 1, CHUNK_BYTES, (size_t)3 * CHUNK_BYTES, (size_t)11 * CHUNK_BYTES + 7};
+  static const size_t pieces[] = {1000, CHUNK_BYTES, CHUNK_BYTES + 1, (size_t)5 * CHUNK_BYTES - 3,
+                                  (size_t)20 * CHUNK_BYTES};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     uint8_t *bytes = pattern_new(sizes[i]);
     struct digest root, streamed, whole = digest_of(&digest_tree, bytes, sizes[i]);

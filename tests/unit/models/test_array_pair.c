@@ -281,9 +281,9 @@ START_TEST(sets_are_columns_of_ones_and_zeros) {
   profile_free(p);
   contract_free(table);
   contract_free(image);
-  const struct array_file *const made[] = {&rows, &images, &f, &b, &h, &n, &one};
+  const char *const made[] = {rows.path, images.path, f.path, b.path, h.path, n.path, one.path};
   for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-    unlink(made[i]->path);
+    unlink(made[i]);
 }
 END_TEST
 

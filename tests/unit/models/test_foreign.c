@@ -239,12 +239,13 @@ END_TEST
 
 /* Two layers over five steps, by names and in the order of the file, and by a map; and back. */
 START_TEST(grus_of_keras_are_turned_both_ways) {
-  enum { STEPS = 5, N_IN = 3, N = 4 };
-  static float kernel[N_IN * 3 * N], recurrent[N * 3 * N], bias[2 * 3 * N], head[N * N], none[N], x[STEPS * N_IN];
+  enum { STEPS = 5, N_IN = 3, N = 4, N_GATES = 3 * N, N_KERNEL = N_IN * N_GATES, N_RECURRENT = N * N_GATES };
+  enum { N_BIAS = 2 * N_GATES, N_X = STEPS * N_IN };
+  static float kernel[N_KERNEL], recurrent[N_RECURRENT], bias[N_BIAS], head[N * N], none[N], x[N_X];
   struct rng rng;
   rng_init(&rng, 8);
   float *const drawn[] = {kernel, recurrent, bias, x};
-  const size_t n_drawn[] = {N_IN * 3 * N, N * 3 * N, 2 * 3 * N, STEPS * N_IN};
+  const size_t n_drawn[] = {N_KERNEL, N_RECURRENT, N_BIAS, N_X};
   for (size_t i = 0; i < 4; i++)
     floats_draw(drawn[i], n_drawn[i], 1, &rng);
   for (size_t i = 0; i < N; i++)
@@ -257,9 +258,9 @@ START_TEST(grus_of_keras_are_turned_both_ways) {
   double there[N];
   keras_gru(STEPS, N_IN, N, kernel, recurrent, bias, x, there);
   for (size_t k = 0; k < 2; k++) {
-    const struct tensor_out tensors[] = {{names[k][0], 2, {N_IN, 3 * N}, kernel},
-                                         {names[k][1], 2, {N, 3 * N}, recurrent},
-                                         {names[k][2], 2, {2, 3 * N}, bias},
+    const struct tensor_out tensors[] = {{names[k][0], 2, {N_IN, N_GATES}, kernel},
+                                         {names[k][1], 2, {N, N_GATES}, recurrent},
+                                         {names[k][2], 2, {2, N_GATES}, bias},
                                          {names[k][3], 2, {N, N}, head},
                                          {names[k][4], 1, {N}, none}};
     struct tensor_file *f = file_of(tensors, 5, ".safetensors", NULL, 0);
@@ -268,10 +269,10 @@ START_TEST(grus_of_keras_are_turned_both_ways) {
     for (size_t n_map = 0; n_map < 2; n_map++) {
       struct match m = match_of(s, f, &map, n_map);
       struct data_place why = {0};
-      float w[MAX_VALUES], h[N], back[N * 3 * N];
+      float w[MAX_VALUES], h[N], back[N_RECURRENT];
       ck_assert_uint_eq(m.count[MATCH_TAKEN], 6);
       ck_assert_int_eq(match_read(&m, s, f, w, &why), ERR_OK);
-      own_gru(s, w, x, STEPS * N_IN, N, h);
+      own_gru(s, w, x, N_X, N, h);
       for (size_t j = 0; j < N; j++)
         ck_assert_double_eq_tol((double)h[j], there[j], 1e-5);
       for (size_t i = 0; i < 4; i++) { /* kernels, and the two halves of the bias */
@@ -280,7 +281,7 @@ START_TEST(grus_of_keras_are_turned_both_ways) {
         foreign_write(&p, w + schema_tensor(s, i)->offset, back);
         ck_assert_str_eq(p.name, names[0][i < 3 ? i : 2]);
         ck_assert_uint_eq(p.part, i == 3);
-        ck_assert(p.foreign_rank == 2 && p.foreign_size[1] == 3 * N &&
+        ck_assert(p.foreign_rank == 2 && p.foreign_size[1] == N_GATES &&
                   p.foreign_size[0] == (i == 0   ? N_IN
                                         : i == 1 ? N
                                                  : 2));

@@ -60,7 +60,7 @@ static void assert_taken(struct read_ahead *a, const uint32_t *order, size_t n, 
 /* Rows that are read together and alone, a buffer that holds many, one, and less than a gap; windows of all, of some and of one; from the
  * page cache and from the disk. */
 START_TEST(rows_come_in_the_order_of_the_plan) {
-  static const size_t widths[] = {3, 784, 5000}, windows[] = {2 * N_ROWS, 700, 61, 2};
+  static const size_t widths[] = {3, 784, 5000}, windows[] = {(size_t)2 * N_ROWS, 700, 61, 2};
   uint32_t order[N_ROWS];
   struct rng rng;
   rng_init(&rng, 1);
