@@ -146,7 +146,7 @@ START_TEST(lossy_updates_teach_nearly_as_well) {
               {{CODEC_TOPK, 0.01}, 4, 8, 120}};
   const struct figures plain = run((struct codec){CODEC_F32, 0}, third);
   ck_assert_double_ge(plain.of_each, 50); /* of eight classes that overlap */
-  for (size_t i = 0; i < sized(2, sizeof rows / sizeof *rows, sizeof rows / sizeof *rows); i++) {
+  for (size_t i = 0; i < sized(1, sizeof rows / sizeof *rows, sizeof rows / sizeof *rows); i++) {
     struct figures f = run(rows[i].codec, third);
     ck_assert_msg(f.of_mean >= plain.of_mean - rows[i].of_mean && f.of_each >= plain.of_each - rows[i].of_each,
                   "%s %g: %.2f and %.2f %% beside %.2f and %.2f", codec_name(rows[i].codec.kind),

@@ -10,10 +10,20 @@
 #include "base/rng.h"
 #include "models/judging/comparison.h"
 #include "models/learner.h"
+#include "tests/size.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
-enum { SITES = 200, MOST_FALSE = 10, LEAST_SEEN = 180, LIMIT_S = 50 };
+enum { MOST_FALSE = 10, LIMIT_S = 50 };
+
+/* A few under sanitisers and valgrind, which say nothing of rates. */
+static size_t sites(void) {
+  return sized(10, 200, 200);
+}
+
+static size_t least_seen(void) {
+  return sized(7, 180, 180);
+}
 
 /* What the two models do with a sample: P(only the first right) and P(only the second right), both right else. */
 struct truth {
@@ -50,7 +60,7 @@ static size_t count_helps(uint64_t seed, double gain, size_t n_least, size_t n_m
   struct rng rng;
   size_t n_helps = 0;
   rng_init(&rng, seed);
-  for (size_t i = 0; i < SITES; i++) {
+  for (size_t i = 0; i < sites(); i++) {
     size_t n = n_least + (size_t)rng_below(&rng, n_most - n_least + 1);
     double differ = fmax(0.04 + 0.26 * rng_unit(&rng), gain);
     struct truth truth = {.only_first = (differ - gain) / 2, .only_second = (differ + gain) / 2, .both_wrong = 0.1};
@@ -61,23 +71,23 @@ static size_t count_helps(uint64_t seed, double gain, size_t n_least, size_t n_m
 
 START_TEST(equal_models) {
   size_t n = count_helps(1, 0, 50, 1000, FIGURE_ACCURACY);
-  printf("equal accuracy, 50 … 1000 samples: \"helps\" %zu of %d\n", n, SITES);
+  printf("equal accuracy, 50 … 1000 samples: \"helps\" %zu of %zu\n", n, sites());
   ck_assert_uint_le(n, MOST_FALSE);
-  ck_assert_uint_gt(n, 0); /* a test that never says it is none */
+  ck_assert(n > 0 || size_is("small")); /* a test that never says it is none */
 }
 END_TEST
 
 START_TEST(equal_models_by_balanced_accuracy) {
   size_t n = count_helps(2, 0, 50, 300, FIGURE_BALANCED);
-  printf("balanced accuracy by the bootstrap, 50 … 300 samples: \"helps\" %zu of %d\n", n, SITES);
+  printf("balanced accuracy by the bootstrap, 50 … 300 samples: \"helps\" %zu of %zu\n", n, sites());
   ck_assert_uint_le(n, MOST_FALSE);
 }
 END_TEST
 
 START_TEST(a_gain_of_five_points) {
   size_t n = count_helps(3, 0.05, 2000, 2000, FIGURE_ACCURACY);
-  printf("5 points at 2000 samples: \"helps\" %zu of %d\n", n, SITES);
-  ck_assert_uint_ge(n, LEAST_SEEN);
+  printf("5 points at 2000 samples: \"helps\" %zu of %zu\n", n, sites());
+  ck_assert_uint_ge(n, least_seen());
 }
 END_TEST
 
@@ -135,7 +145,7 @@ static size_t count_trained_helps(size_t n_test, size_t n_own) {
   struct rng rng;
   size_t n_helps = 0;
   rng_init(&rng, 4);
-  for (uint64_t site = 1; site <= SITES; site++) {
+  for (uint64_t site = 1; site <= sites(); site++) {
     size_t n = n_test ? n_test : 50 + (size_t)rng_below(&rng, 951);
     n_helps += judge_trainings(schema, site, n, n_own) == VERDICT_HELPS;
   }
@@ -147,15 +157,15 @@ static size_t count_trained_helps(size_t n_test, size_t n_own) {
  * 1000 sites 2.2 % were measured with these numbers, 3.0 … 4.3 % with fewer samples, fewer rounds or a higher rate. */
 START_TEST(other_train_seeds) {
   size_t n = count_trained_helps(0, N_TRAIN);
-  printf("same data and steps, other train seeds: \"helps\" %zu of %d\n", n, SITES);
+  printf("same data and steps, other train seeds: \"helps\" %zu of %zu\n", n, sites());
   ck_assert_uint_le(n, MOST_FALSE);
 }
 END_TEST
 
 START_TEST(ten_times_the_samples) {
   size_t n = count_trained_helps(2000, N_FEW);
-  printf("%d training samples against %d, 2000 test samples: \"helps\" %zu of %d\n", N_FEW, N_TRAIN, n, SITES);
-  ck_assert_uint_ge(n, LEAST_SEEN);
+  printf("%d training samples against %d, 2000 test samples: \"helps\" %zu of %zu\n", N_FEW, N_TRAIN, n, sites());
+  ck_assert_uint_ge(n, least_seen());
 }
 END_TEST
 
