@@ -99,27 +99,9 @@ void machine_on_model_loaded(struct round_machine *m, struct scribe_result *r) {
 
 /* Nobody else has a part in it. */
 static void commit_import(struct round_machine *m, struct trainer_result *r) {
-  struct scribe_job *job = machine_scribe_job(SCRIBE_COMMIT);
-  job->model = r->model;
-  job->half = r->half;
-  job->shadow = r->shadow;
-  r->model = r->half = r->shadow = (struct buffer){0}; /* now the job's */
   m->reached = m->in_work = (struct round_label){m->committed.round, m->committed.sub + 1};
-  job->commitment = (struct store_commitment){
-      .job = m->config.identity.job,
-      .label = m->reached,
-      .outcome = ROUND_ADOPTED,
-      .model = job->model.bytes,
-      .n_model = job->model.n_bytes,
-      .own_half = job->half.bytes,
-      .n_own_half = job->half.n_bytes,
-      .shadow = job->shadow.bytes,
-      .n_shadow = job->shadow.n_bytes,
-      .shadow_headline = r->shadow_figures.headline,
-      .shadow_seconds = r->shadow_figures.seconds,
-      .metrics = r->metrics,
-      .seconds = __builtin_nan(""),
-  };
+  struct scribe_job *job = machine_commit_job(m, r, m->reached, ROUND_ADOPTED);
+  job->commitment.seconds = __builtin_nan("");
   m->commit_pending = true;
   machine_put_write(m, job);
 }

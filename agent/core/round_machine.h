@@ -93,6 +93,9 @@ void machine_note(struct round_machine *m, const char *name, size_t peer, const 
 void machine_enter(struct round_machine *m, enum phase phase);
 struct trainer_job *machine_trainer_job(const struct round_machine *m, enum trainer_job_kind kind);
 struct scribe_job *machine_scribe_job(enum scribe_job_kind kind);
+/* A commit of what the trainer answered, whose model it takes; who had a part in it and how long it took is the caller's to say. */
+struct scribe_job *machine_commit_job(const struct round_machine *m, struct trainer_result *r, struct round_label label,
+                                      enum round_outcome outcome);
 void machine_put_train(struct round_machine *m, struct trainer_job *job);
 void machine_put_write(struct round_machine *m, struct scribe_job *job);
 void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason);

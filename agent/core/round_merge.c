@@ -202,22 +202,13 @@ static uint64_t link_bytes_of(const struct merge_peer *row) {
   return n;
 }
 
-static void put_commit(struct round_machine *m, struct trainer_result *r, struct round_label label,
-                       enum round_outcome outcome, uint64_t now_ms) {
+struct scribe_job *machine_commit_job(const struct round_machine *m, struct trainer_result *r, struct round_label label,
+                                      enum round_outcome outcome) {
   struct scribe_job *job = machine_scribe_job(SCRIBE_COMMIT);
-  size_t n = m->config.n_peers;
   job->model = r->model;
   job->half = r->half;
   job->shadow = r->shadow;
   r->model = r->half = r->shadow = (struct buffer){0}; /* now the job's */
-  job->contributions = calloc(n + 1, sizeof *job->contributions);
-  MUST(job->contributions != NULL);
-  for (size_t i = 0; i < n; i++)
-    fill_contribution(m, i, &job->contributions[i]);
-  for (size_t i = 0; i < r->n_peers; i++) {
-    job->contributions[r->peers[i].peer].clipped = r->peers[i].clipped;
-    job->contributions[r->peers[i].peer].n_bytes = link_bytes_of(&r->peers[i]);
-  }
   job->commitment = (struct store_commitment){
       .job = m->config.identity.job,
       .label = label,
@@ -231,12 +222,27 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
       .shadow_headline = r->shadow_figures.headline,
       .shadow_seconds = r->shadow_figures.seconds,
       .metrics = r->metrics,
-      .contributions = job->contributions,
-      .n_contributions = n,
-      .sent_bytes = m->sent_bytes - m->sent_at_commit,
-      .received_bytes = m->received_bytes - m->received_at_commit,
-      .seconds = (double)(now_ms - m->started_ms) / 1000,
   };
+  return job;
+}
+
+static void put_commit(struct round_machine *m, struct trainer_result *r, struct round_label label,
+                       enum round_outcome outcome, uint64_t now_ms) {
+  struct scribe_job *job = machine_commit_job(m, r, label, outcome);
+  size_t n = m->config.n_peers;
+  job->contributions = calloc(n + 1, sizeof *job->contributions);
+  MUST(job->contributions != NULL);
+  for (size_t i = 0; i < n; i++)
+    fill_contribution(m, i, &job->contributions[i]);
+  for (size_t i = 0; i < r->n_peers; i++) {
+    job->contributions[r->peers[i].peer].clipped = r->peers[i].clipped;
+    job->contributions[r->peers[i].peer].n_bytes = link_bytes_of(&r->peers[i]);
+  }
+  job->commitment.contributions = job->contributions;
+  job->commitment.n_contributions = n;
+  job->commitment.sent_bytes = m->sent_bytes - m->sent_at_commit;
+  job->commitment.received_bytes = m->received_bytes - m->received_at_commit;
+  job->commitment.seconds = (double)(now_ms - m->started_ms) / 1000;
   m->sent_at_commit = m->sent_bytes;
   m->received_at_commit = m->received_bytes;
   m->commit_pending = true;

@@ -452,12 +452,13 @@ static void take_written(struct agent *a, struct scribe_result *r) {
     outbox_publish(&owner->outbox, r);
   if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
     take_epoch(owner, r->boot_epoch);
-  if (r->kind == SCRIBE_COMMIT && !owner->is_stopped)
-    trainer_shadow_stored(owner->trainer, r->shadow_seconds);
-  if (owner->is_stopped)
+  if (owner->is_stopped) {
     scribe_result_free(r);
-  else
+  } else {
+    if (r->kind == SCRIBE_COMMIT)
+      trainer_shadow_stored(owner->trainer, r->shadow_seconds);
     round_on_written(owner->round, r, clock_ms());
+  }
   agent_look_at_halts(a);
 }
 
