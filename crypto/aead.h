@@ -8,7 +8,9 @@
 
 #include "base/err.h"
 
-enum { AEAD_KEY_BYTES = 32, AEAD_TAG_BYTES = 16 };
+enum { AEAD_KEY_BYTES = 32, AEAD_TAG_BYTES = 16, AEAD_NONCE_BYTES = 12 };
+
+void aead_nonce_write(uint64_t counter, uint8_t out_nonce[AEAD_NONCE_BYTES]);
 
 /* Writes n + AEAD_TAG_BYTES. */
 void aead_seal(const uint8_t key[AEAD_KEY_BYTES], uint64_t counter, const void *ad, size_t n_ad, const void *plain,

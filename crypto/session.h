@@ -19,6 +19,8 @@
 #include "crypto/identity.h"
 #include "crypto/noise.h"
 
+struct bulk;
+
 enum {
   SESSION_REKEY_MS = 120 * 1000,
   SESSION_EXPIRE_MS = 180 * 1000,
@@ -44,6 +46,8 @@ struct session {
   uint64_t next_receive; /* lowest counter still acceptable */
   uint64_t n_frames;     /* sealed and opened */
   uint64_t n_bytes;      /* their plaintext */
+  struct bulk *bulk;     /* for long frames; NULL: not yet, or not on this host */
+  bool has_no_bulk;
 };
 
 /* Copies the keys; the caller wipes its own. ERR_NO_MEMORY. */

@@ -12,6 +12,7 @@
 
 #include "base/must.h"
 #include "crypto/aead.h"
+#include "crypto/bulk.h"
 #include "crypto/identity.h"
 #include "tests/property/hostile.h"
 #include "tests/size.h"
@@ -303,12 +304,20 @@ static void begin_session(void) {
 }
 
 /* A session with itself: what it seals cannot be opened, but opening has used the key. */
-static void use_session(void) {
-  uint8_t frame[64 + FRAME_HEAD_BYTES + FRAME_TAG_BYTES] = {0};
-  struct frame_head head = {.session_index = 1, .n_plain = 64};
-  meeting.e = session_seal(meeting.session, 2, MESSAGE_DONE, frame, 64);
+static void use_session_for(size_t n_plain) {
+  static uint8_t frame[2 * BULK_MIN_BYTES];
+  struct frame_head head = {.session_index = 1, .n_plain = (uint32_t)n_plain};
+  meeting.e = session_seal(meeting.session, 2, MESSAGE_DONE, frame, n_plain);
   if (meeting.e == ERR_OK && session_open_frame(meeting.session, 2, &head, frame) != ERR_SEAL)
     meeting.e = ERR_SEAL;
+}
+
+static void use_session(void) {
+  use_session_for(64);
+}
+
+static void use_session_in_bulk(void) {
+  use_session_for(BULK_MIN_BYTES);
 }
 
 static void end_session(void) {
@@ -316,8 +325,9 @@ static void end_session(void) {
 }
 
 START_TEST(no_function_leaves_a_key_on_its_stack) {
-  static void (*const calls[])(void) = {write_first,     read_first,    write_second, read_second, split_responder,
-                                        split_initiator, begin_session, use_session,  end_session};
+  static void (*const calls[])(void) = {write_first,         read_first,      write_second,  read_second,
+                                        split_responder,     split_initiator, begin_session, use_session,
+                                        use_session_in_bulk, end_session};
   struct world nobody = {0};
   ck_assert_int_eq(random_open(), ERR_OK);
   meeting.initiator = identity_numbered(1);

@@ -1,3 +1,4 @@
+#include "crypto/bulk.h"
 #include "crypto/random.h"
 #include "crypto/session.h"
 #include "tests/unit/crypto/vectors.h"
@@ -54,6 +55,29 @@ START_TEST(golden) {
   assert_golden("frame_0", l.frame, l.n_frame);
   ck_assert_int_eq(link_seal(&l, l.a, START_MS, 8, "eight updates and a swarm"), ERR_OK);
   assert_golden("frame_1", l.frame, l.n_frame);
+  link_close(&l);
+}
+END_TEST
+
+/* Long ones go through libcrypto, as bulk.h says; every byte is either side's. */
+START_TEST(frames_of_every_length_pass) {
+  static const size_t lengths[] = {0, 1, BULK_MIN_BYTES - 1, BULK_MIN_BYTES, 30001, MAX_FRAME_PLAIN_BYTES};
+  static uint8_t frame[FRAME_HEAD_BYTES + MAX_FRAME_PLAIN_BYTES + FRAME_TAG_BYTES], plain[MAX_FRAME_PLAIN_BYTES];
+  struct link l;
+  link_open(&l);
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    size_t n = lengths[i];
+    struct frame_head head;
+    memset(plain, (int)i + 1, n);
+    memcpy(frame + FRAME_HEAD_BYTES, plain, n);
+    ck_assert_int_eq(session_seal(l.a, START_MS, 1, frame, n), ERR_OK);
+    ck_assert(n == 0 || memcmp(frame + FRAME_HEAD_BYTES, plain, n) != 0);
+    ck_assert_int_eq(frame_head_read(frame, frame_bytes(n), &head), ERR_OK);
+    ck_assert_int_eq(session_open_frame(l.b, START_MS, &head, frame), ERR_OK);
+    ck_assert_mem_eq(frame + FRAME_HEAD_BYTES, plain, n);
+  }
+  ck_assert_ptr_nonnull(l.a->bulk);
+  ck_assert_ptr_nonnull(l.b->bulk);
   link_close(&l);
 }
 END_TEST
@@ -212,9 +236,9 @@ END_TEST
 int main(void) {
   if (random_open() != ERR_OK)
     return 1;
-  return SUITE_RUN("crypto/session", golden, both_directions_pass, a_frame_opens_once_and_never_after_a_later_one,
-                   the_last_counter_is_never_accepted, no_bit_of_a_frame_may_flip, ones_own_frame_does_not_come_back,
-                   a_rekey_is_wanted_after_120_s, a_rekey_is_wanted_after_2_to_the_20_frames,
-                   a_rekey_is_wanted_after_a_gibibyte, keys_are_dead_after_180_s,
-                   keys_are_dead_after_2_to_the_24_frames);
+  return SUITE_RUN("crypto/session", golden, frames_of_every_length_pass, both_directions_pass,
+                   a_frame_opens_once_and_never_after_a_later_one, the_last_counter_is_never_accepted,
+                   no_bit_of_a_frame_may_flip, ones_own_frame_does_not_come_back, a_rekey_is_wanted_after_120_s,
+                   a_rekey_is_wanted_after_2_to_the_20_frames, a_rekey_is_wanted_after_a_gibibyte,
+                   keys_are_dead_after_180_s, keys_are_dead_after_2_to_the_24_frames);
 }
