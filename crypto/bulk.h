@@ -2,7 +2,7 @@
  * fast as libsodium's (3.0 to 1.3 GB/s on one core of a 2 GHz x86-64 with AVX-512). It costs 3 MB of memory, mostly shared pages, so
  * it is loaded for the first long message.
  *
- * The key last used stays in libcrypto's heap until it is replaced or bulk_free wipes it. One thread at a time. */
+ * The key is in libcrypto's heap while a call runs, not after it. One thread at a time. */
 #ifndef CRYPTO_BULK_H
 #define CRYPTO_BULK_H
 
@@ -20,7 +20,7 @@ struct bulk;
 /* NULL: not installed, or no memory: aead.h does the same. */
 struct bulk *bulk_new(void);
 
-/* Takes NULL. Wipes the key. */
+/* Takes NULL. */
 void bulk_free(struct bulk *b);
 
 /* As aead_seal, in place: n + AEAD_TAG_BYTES at `message`. false: no memory; the message is untouched. */
