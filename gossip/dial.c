@@ -35,12 +35,12 @@ void dial_later(struct gossip *g, struct peer *p) {
 /* ---- how ------------------------------------------------------------------------------------------------------------ */
 
 /* The dialled connection does not exist any more. */
-static void dial_clear(struct peer *p) {
+static void dial_clear(struct gossip *g, struct peer *p) {
   p->is_connected = false;
-  timer_clear(p, TIMER_DIAL);
-  timer_clear(p, TIMER_DIAL_PATIENCE);
-  timer_clear(p, TIMER_NO_ANSWER);
-  handshake_forget(p);
+  timer_clear(g, p, TIMER_DIAL);
+  timer_clear(g, p, TIMER_DIAL_PATIENCE);
+  timer_clear(g, p, TIMER_NO_ANSWER);
+  handshake_forget(g, p);
 }
 
 /* How long a connection may take. What a link drops the kernel sends again after 1, 3, 7 … s, so a link that has healed
@@ -61,7 +61,7 @@ void dial_now(struct gossip *g, struct peer *p) {
 void dial_stop(struct gossip *g, struct peer *p) {
   if (!is_dialled(p))
     return;
-  dial_clear(p);
+  dial_clear(g, p);
   g->link.hang_up(g->link.context, peer_index(g, p));
   dial_later(g, p);
 }
@@ -103,7 +103,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
     on_connected(g, p);
     return;
   }
-  dial_clear(p);
+  dial_clear(g, p);
   session_lose_conn(g, p, peer_index(g, p));
   if (p->slots[SLOT_LIVE].session)
     return;

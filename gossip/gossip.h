@@ -281,6 +281,10 @@ struct gossip_peer_info {
 
 void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_info *out_info);
 
+/* The next peer without a session of which the agent does not know why, and why; false: it knows all. on_session says only
+ * that a session began or ended. */
+bool gossip_reason_take(struct gossip *g, size_t *out_peer, enum err *out_reason);
+
 /* Strangers: connections and handshakes that belong to no configured key, by address (the most recent ones). */
 struct gossip_stranger {
   char address[MAX_ADDRESS_BYTES];

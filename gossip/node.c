@@ -10,12 +10,33 @@
 
 /* ---- timers ----------------------------------------------------------------------------------------------------------- */
 
-void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms) {
-  p->timers[t] = node_now(g) + in_ms;
+static uint64_t earliest_timer(const struct peer *p) {
+  uint64_t earliest_ms = TIMER_OFF;
+  for (size_t t = 0; t < N_TIMERS; t++)
+    if (p->timers[t] < earliest_ms)
+      earliest_ms = p->timers[t];
+  return earliest_ms;
 }
 
-void timer_clear(struct peer *p, enum timer t) {
-  p->timers[t] = TIMER_OFF;
+void timer_put(struct gossip *g, struct peer *p, enum timer t, uint64_t at_ms) {
+  uint64_t before_ms = p->timers[t], earliest_ms = due_get(&g->due, peer_index(g, p));
+  p->timers[t] = at_ms;
+  if (at_ms <= earliest_ms)
+    due_set(&g->due, peer_index(g, p), at_ms);
+  else if (before_ms == earliest_ms)
+    due_set(&g->due, peer_index(g, p), earliest_timer(p));
+}
+
+void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms) {
+  timer_put(g, p, t, node_now(g) + in_ms);
+}
+
+void timer_clear(struct gossip *g, struct peer *p, enum timer t) {
+  timer_put(g, p, t, TIMER_OFF);
+}
+
+void peer_stir(struct gossip *g, struct peer *p) {
+  due_set(&g->unsent, peer_index(g, p), 0);
 }
 
 static void run_timers(struct gossip *g, struct peer *p) {
@@ -38,25 +59,27 @@ static void run_timers(struct gossip *g, struct peer *p) {
   for (size_t t = 0; t < N_TIMERS; t++)
     if (p->timers[t] <= node_now(g)) {
       p->late_ms = node_now(g) - p->timers[t];
-      p->timers[t] = TIMER_OFF;
+      timer_clear(g, p, t);
+      peer_stir(g, p);
       handlers[t](g, p);
     }
 }
 
-/* Everything that is due, and everything that can be sent. */
+/* Everything that is due, and everything that can be sent; what neither concerns is not looked at. */
 static void node_tick(struct gossip *g) {
-  for (size_t i = 0; i < g->n_peers; i++)
+  uint64_t now_ms = node_now(g);
+  for (size_t i = 0; due_first(&g->due) <= now_ms && (i = due_next(&g->due, i, now_ms)) != SIZE_MAX; i++)
     run_timers(g, &g->peers[i]);
-  for (size_t i = 0; i < g->n_peers; i++)
+  for (size_t i = 0; due_first(&g->unsent) == 0 && (i = due_next(&g->unsent, i, 0)) != SIZE_MAX; i++)
     send_flush(g, &g->peers[i]);
 }
 
+uint64_t node_due_ms(const struct gossip *g) {
+  return due_first(&g->due);
+}
+
 static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {
-  uint64_t due_ms = TIMER_OFF, now_ms = node_now(g);
-  for (size_t i = 0; i < g->n_peers; i++)
-    for (size_t t = 0; t < N_TIMERS; t++)
-      if (g->peers[i].timers[t] < due_ms)
-        due_ms = g->peers[i].timers[t];
+  uint64_t due_ms = node_due_ms(g), now_ms = node_now(g);
   if (due_ms == TIMER_OFF)
     return timeout_ms;
   int64_t until_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 0;
@@ -71,15 +94,22 @@ void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t 
 
 /* ---- what the link tells ----------------------------------------------------------------------------------------------- */
 
-struct peer *peer_of_conn(struct gossip *g, uint64_t conn) {
+static bool is_live_on(const struct peer *p, uint64_t conn) {
+  return p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn;
+}
+
+/* What a frame says of its peer is most often true. */
+struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index) {
+  if ((index & 0xff) < g->n_peers && is_live_on(&g->peers[index & 0xff], conn))
+    return &g->peers[index & 0xff];
   for (size_t i = 0; i < g->n_peers; i++)
-    if (g->peers[i].slots[SLOT_LIVE].session && g->peers[i].slots[SLOT_LIVE].conn == conn)
+    if (is_live_on(&g->peers[i], conn))
       return &g->peers[i];
   return NULL;
 }
 
 void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason) {
-  struct peer *p = peer_of_conn(g, conn);
+  struct peer *p = peer_of_conn(g, conn, 0);
   if (p)
     peer_count(p, reason);
   else
@@ -111,10 +141,10 @@ static void ban(struct gossip *g, struct peer *p) {
 
 static void on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
   struct gossip *g = context;
-  struct frame_head head;
+  struct frame_head head = {0};
   g->received_bytes += n;
   enum err e = frame_head_read(frame, n, &head);
-  struct peer *payer = peer_of_conn(g, conn);
+  struct peer *payer = peer_of_conn(g, conn, head.session_index);
   uint64_t cost = allowance_cost(e == ERR_OK ? head.type : 0, n);
   if (payer && !allowance_spend(&payer->allowance, cost, node_now(g))) {
     ban(g, payer);
@@ -136,6 +166,7 @@ static void on_frame(void *context, uint64_t conn, const char *address, uint8_t 
       return;
     p->info.received_bytes += n;
     receive_message(g, p, head.type, frame + FRAME_HEAD_BYTES, head.n_plain);
+    peer_stir(g, p);
   }
 }
 
@@ -177,10 +208,16 @@ void peer_count(struct peer *p, enum err reason) {
     p->info.drops[drop]++;
 }
 
+void peer_tell(struct gossip *g, struct peer *p) {
+  g->n_news += !p->is_news;
+  p->is_news = true;
+}
+
 void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const char *sentence) {
   if (p->info.reason != reason) {
     p->info.since_ms = node_now(g);
     peer_count(p, reason);
+    peer_tell(g, p);
   }
   p->info.reason = reason;
   snprintf(p->info.sentence, sizeof p->info.sentence, "%s", sentence);
@@ -210,7 +247,8 @@ static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_
     p->timers[t] = TIMER_OFF;
   fetches_init(&p->fetches, &g->budget);
   allowance_init(&p->allowance, node_now(g));
-  send_forget(p);
+  send_forget(g, p);
+  peer_tell(g, p);
   dial_later(g, p);
   enum err e = identity_key_x25519(&config->key, p->x25519);
   if (e != ERR_OK)
@@ -230,6 +268,12 @@ static enum err config_check(const struct gossip_config *c, char out_why[MAX_REA
   return ERR_OK;
 }
 
+static void tables_free(struct gossip *g) {
+  notes_done(&g->notes);
+  due_done(&g->due);
+  due_done(&g->unsent);
+}
+
 enum err node_new(const struct gossip_config *config, const struct gossip_events *events, struct gossip **out_node,
                   char out_why[MAX_REASON_BYTES]) {
   enum err e = config_check(config, out_why);
@@ -237,7 +281,10 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
     return e;
   struct gossip *g = calloc(1, sizeof *g);
   struct peer *peers = calloc(config->n_peers + 1, sizeof *peers);
-  if (!g || !peers || notes_init(&g->notes, config->n_peers) != ERR_OK) {
+  if (!g || !peers || notes_init(&g->notes, config->n_peers) != ERR_OK ||
+      due_init(&g->due, config->n_peers) != ERR_OK || due_init(&g->unsent, config->n_peers) != ERR_OK) {
+    if (g)
+      tables_free(g);
     free(g);
     free(peers);
     snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
@@ -274,11 +321,11 @@ void node_free(struct gossip *g) {
     struct peer *p = &g->peers[i];
     for (size_t k = 0; k < N_SLOTS; k++)
       session_free(p->slots[k].session);
-    handshake_forget(p);
+    handshake_forget(g, p);
     outbox_clear(&p->outbox);
     fetches_done(&p->fetches);
   }
-  notes_done(&g->notes);
+  tables_free(g);
   free(g->peers);
   free(g);
 }
@@ -355,7 +402,10 @@ static struct peer *partner(struct gossip *g, size_t peer, size_t job) {
 void gossip_state_changed(struct gossip *g, size_t job) {
   MUST(job < g->config.n_jobs);
   for (size_t i = 0; i < g->n_peers; i++)
-    g->peers[i].is_state_due[job] = g->peers[i].info.has_session && !g->is_ended[job];
+    if (g->peers[i].info.has_session && !g->is_ended[job]) {
+      g->peers[i].is_state_due[job] = true;
+      peer_stir(g, &g->peers[i]);
+    }
 }
 
 void gossip_ask(struct gossip *g, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t n) {
@@ -395,6 +445,7 @@ enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct ma
     return ERR_NO_SESSION;
   if (m->n_payload == 0 || m->n_payload > g->config.payload_bound)
     return ERR_LENGTH;
+  peer_stir(g, p);
   enum err e = fetch_start(&p->fetches, job, m, node_now(g));
   if (e != ERR_BUDGET)
     return e;
@@ -406,6 +457,7 @@ enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct ma
 void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job) {
   MUST(peer < g->n_peers && job < g->config.n_jobs);
   struct fetches *f = &g->peers[peer].fetches;
+  peer_stir(g, &g->peers[peer]);
   for (size_t i = 0; i < MAX_FETCHES; i++)
     if (f->slots[i].step != FETCH_FREE && f->slots[i].job == job)
       fetch_drop(f, &f->slots[i]);
@@ -423,6 +475,7 @@ enum err gossip_send_job_file(struct gossip *g, size_t peer, const uint8_t *byte
   struct peer *p = &g->peers[peer];
   if (!p->info.has_session)
     return ERR_NO_SESSION;
+  peer_stir(g, p);
   return outbox_put(&p->outbox, MESSAGE_JOB_FILE, bytes, n);
 }
 
@@ -446,6 +499,22 @@ void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_in
   *out_info = p->info;
   out_info->rtt_ms = p->fetches.rtt_ms;
   out_info->we_dialled = live && live->ends.is_initiator;
+}
+
+bool gossip_reason_take(struct gossip *g, size_t *out_peer, enum err *out_reason) {
+  for (size_t i = 0; g->n_news > 0; i++) {
+    struct peer *p = &g->peers[i];
+    if (!p->is_news)
+      continue;
+    p->is_news = false;
+    g->n_news--;
+    if (p->info.has_session)
+      continue;
+    *out_peer = i;
+    *out_reason = p->info.reason;
+    return true;
+  }
+  return false;
 }
 
 size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows, size_t capacity) {

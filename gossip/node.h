@@ -10,6 +10,7 @@
 #ifndef GOSSIP_NODE_H
 #define GOSSIP_NODE_H
 
+#include "base/due.h"
 #include "base/rng.h"
 #include "crypto/session.h"
 #include "gossip/allowance.h"
@@ -67,7 +68,7 @@ enum timer {
   N_TIMERS
 };
 
-#define TIMER_OFF UINT64_MAX
+#define TIMER_OFF DUE_NEVER
 
 enum slot_name { SLOT_LIVE, SLOT_PREVIOUS, SLOT_PENDING, SLOT_PENDING_2, N_SLOTS };
 
@@ -96,6 +97,7 @@ struct peer {
   struct slot slots[N_SLOTS];
   struct retired retired[MAX_RETIRED];
   size_t n_retired;    /* in all; the newest ones are kept */
+  bool is_news;        /* why it has no session: the agent has not taken it yet */
   bool is_greeted;     /* the live session's HELLO has come */
   uint64_t live_ms;    /* since when there is a live session without a gap */
   uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
@@ -122,7 +124,7 @@ struct peer {
   struct fetches fetches;
   uint64_t flush_wait_ms;
 
-  uint64_t timers[N_TIMERS]; /* when; TIMER_OFF */
+  uint64_t timers[N_TIMERS]; /* when; TIMER_OFF. Changed by timer_put only */
   uint64_t late_ms;          /* by how much the timer that is being handled was missed */
 };
 
@@ -134,6 +136,9 @@ struct gossip {
   struct link link;
   struct peer *peers; /* ascending by key */
   size_t n_peers;
+  struct due due;    /* of each peer: its earliest timer */
+  struct due unsent; /* of each peer: 0, when something of it may have to be sent */
+  size_t n_news;     /* peers whose reason is news */
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
@@ -169,16 +174,26 @@ static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
 /* Own index of a job that runs, or SIZE_MAX. */
 size_t job_find(const struct gossip *g, const struct digest *job);
 
+void timer_put(struct gossip *g, struct peer *p, enum timer t, uint64_t at_ms);
 void timer_set(struct gossip *g, struct peer *p, enum timer t, uint64_t in_ms);
-void timer_clear(struct peer *p, enum timer t);
+void timer_clear(struct gossip *g, struct peer *p, enum timer t);
+
+/* Something may have to be sent to the peer: the next tick looks. */
+void peer_stir(struct gossip *g, struct peer *p);
+
+/* The earliest timer of all peers. */
+uint64_t node_due_ms(const struct gossip *g);
 
 void peer_count(struct peer *p, enum err reason);
 
-/* Whose live session uses the connection; NULL: nobody's. */
-struct peer *peer_of_conn(struct gossip *g, uint64_t conn);
+/* Whose live session uses the connection; NULL: nobody's. `index`: the session that a frame by it names. */
+struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index);
 
 /* Counts against the peer whose live session uses the connection, else against the address. */
 void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason);
+
+/* Why it has no session is news for the agent. */
+void peer_tell(struct gossip *g, struct peer *p);
 
 /* Why there is no session, or of what kind it is: counted where the reason is a new one; explain also notes it for the log. */
 void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const char *sentence);
@@ -207,7 +222,7 @@ bool dial_take_frame(struct gossip *g, struct peer *p);
 
 /* Sends handshake message 1 on the dialled connection; again when due. */
 void handshake_start(struct gossip *g, struct peer *p); /* TIMER_HANDSHAKE, TIMER_REKEY */
-void handshake_forget(struct peer *p);
+void handshake_forget(struct gossip *g, struct peer *p);
 
 void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
                             const uint8_t *frame, size_t n);
@@ -262,7 +277,7 @@ void send_states(struct gossip *g, struct peer *p); /* TIMER_STATE */
 void send_flush(struct gossip *g, struct peer *p); /* TIMER_FLUSH */
 
 /* Nothing waits any more. */
-void send_forget(struct peer *p);
+void send_forget(struct gossip *g, struct peer *p);
 
 /* Seals `frame`, begun by link.frame_new, under the peer's live session and sends it. */
 MUST_USE enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *frame, size_t n_plain);

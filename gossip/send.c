@@ -15,6 +15,7 @@ void send_message(struct gossip *g, struct peer *p, const struct message *m) {
   message_write(m, &w);
   MUST(writer_end(&w) == ERR_OK);
   enum err e = outbox_put(&p->outbox, (uint8_t)m->type, g->scratch, w.n_bytes);
+  peer_stir(g, p);
   if (e != ERR_OK)
     peer_count(p, ERR_BACKLOG);
 }
@@ -55,22 +56,24 @@ void send_schema(struct gossip *g, struct peer *p, size_t job) {
 void send_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
     p->is_state_due[i] = !g->is_ended[i];
+  peer_stir(g, p);
   uint64_t beat_ms = session_beat_ms(g, p);
   timer_set(g, p, TIMER_STATE, beat_ms > STATE_EVERY_MS ? beat_ms : STATE_EVERY_MS);
 }
 
 void send_beat(struct gossip *g, struct peer *p) {
   p->is_beat_due = true;
+  peer_stir(g, p);
   timer_set(g, p, TIMER_BEAT, session_beat_ms(g, p));
 }
 
-void send_forget(struct peer *p) {
+void send_forget(struct gossip *g, struct peer *p) {
   outbox_clear(&p->outbox);
   p->serves.n = 0;
   p->is_beat_due = false;
   memset(p->is_state_due, 0, sizeof p->is_state_due);
   p->flush_wait_ms = FLUSH_MIN_MS;
-  timer_clear(p, TIMER_FLUSH);
+  timer_clear(g, p, TIMER_FLUSH);
 }
 
 /* ---- one frame ------------------------------------------------------------------------------------------------------- */
@@ -231,7 +234,8 @@ static enum err flush_all(struct gossip *g, struct peer *p) {
 
 void send_flush(struct gossip *g, struct peer *p) {
   struct slot *live = &p->slots[SLOT_LIVE];
-  timer_clear(p, TIMER_FLUSH);
+  due_set(&g->unsent, peer_index(g, p), DUE_NEVER);
+  timer_clear(g, p, TIMER_FLUSH);
   if (!live->session)
     return;
   uint64_t sent_before = p->info.sent_bytes;
@@ -245,9 +249,10 @@ void send_flush(struct gossip *g, struct peer *p) {
     if (p->flush_wait_ms > FLUSH_MAX_MS)
       p->flush_wait_ms = FLUSH_MAX_MS;
     timer_set(g, p, TIMER_FLUSH, p->flush_wait_ms);
+    peer_stir(g, p); /* sooner, if the link says that there is room */
   } else {
     p->flush_wait_ms = FLUSH_MIN_MS;
   }
-  p->timers[TIMER_FETCH] = fetches_due_ms(&p->fetches);
+  timer_put(g, p, TIMER_FETCH, fetches_due_ms(&p->fetches));
   session_check_rekey(g, p);
 }

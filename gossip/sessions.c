@@ -90,15 +90,16 @@ static void session_down(struct gossip *g, struct peer *p, enum err reason) {
                                       TIMER_SILENCE,  TIMER_BEAT,  TIMER_STATE};
   bool was_up = p->info.has_session;
   p->info.has_session = false;
+  peer_tell(g, p);
   p->is_greeted = false;
   if (node_now(g) - p->live_ms >= SETTLED_MS) {
     p->down_ms = node_now(g);
     p->n_dials = 0;
   }
   for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
-    timer_clear(p, timers[i]);
-  handshake_forget(p);
-  send_forget(p);
+    timer_clear(g, p, timers[i]);
+  handshake_forget(g, p);
+  send_forget(g, p);
   receive_fail_fetches(g, p, ERR_NO_SESSION);
   if (was_up)
     g->events.on_session(g->events.context, peer_index(g, p), false, reason);
@@ -167,7 +168,7 @@ void session_forget_previous(struct gossip *g, struct peer *p) {
     return;
   uint64_t conn = previous->conn;
   slot_retire(p, previous);
-  timer_clear(p, TIMER_PREVIOUS);
+  timer_clear(g, p, TIMER_PREVIOUS);
   if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn != conn)
     conn_close(g, p, conn);
 }
@@ -194,7 +195,7 @@ static bool is_preferred(const struct gossip *g, const struct peer *p, const str
 }
 
 static void session_arm(struct gossip *g, struct peer *p, const struct slot *live) {
-  timer_clear(p, TIMER_REKEY);
+  timer_clear(g, p, TIMER_REKEY);
   if (live->session->ends.is_initiator)
     timer_set(g, p, TIMER_REKEY, SESSION_REKEY_MS);
   timer_set(g, p, TIMER_EXPIRE, SESSION_EXPIRE_MS);
@@ -209,15 +210,15 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   p->beat_s = 0;
   p->n_hellos = p->n_own_hellos = 0;
   timer_set(g, p, TIMER_GREETING, DIAL_PATIENCE_MS);
-  timer_clear(p, TIMER_DIAL);
-  timer_clear(p, TIMER_DIAL_PATIENCE);
-  timer_clear(p, TIMER_NO_ANSWER);
+  timer_clear(g, p, TIMER_DIAL);
+  timer_clear(g, p, TIMER_DIAL_PATIENCE);
+  timer_clear(g, p, TIMER_NO_ANSWER);
   if (conn_is_accepted(conn)) {
     g->link.set_session(g->link.context, conn, true);
     dial_stop(g, p);
   }
   fetches_renew(&p->fetches);
-  send_forget(p);
+  send_forget(g, p);
   send_hello(g, p);
 }
 
@@ -256,7 +257,7 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
 
 void session_greeted(struct gossip *g, struct peer *p) {
   bool was_up = p->info.has_session;
-  timer_clear(p, TIMER_GREETING);
+  timer_clear(g, p, TIMER_GREETING);
   p->is_greeted = true;
   p->info.has_session = true;
   p->info.boot_epoch = p->slots[SLOT_LIVE].boot_epoch;
@@ -268,10 +269,10 @@ void session_greeted(struct gossip *g, struct peer *p) {
 
 /* ---- handshake, initiator -------------------------------------------------------------------------------------------- */
 
-void handshake_forget(struct peer *p) {
+void handshake_forget(struct gossip *g, struct peer *p) {
   noise_free(p->noise);
   p->noise = NULL;
-  timer_clear(p, TIMER_HANDSHAKE);
+  timer_clear(g, p, TIMER_HANDSHAKE);
 }
 
 static struct offer offer_of(const struct gossip *g, uint32_t index) {
@@ -286,7 +287,7 @@ static struct offer offer_of(const struct gossip *g, uint32_t index) {
 void handshake_start(struct gossip *g, struct peer *p) {
   if (!p->is_connected)
     return;
-  handshake_forget(p);
+  handshake_forget(g, p);
   uint8_t frame[HANDSHAKE_1_BYTES];
   uint32_t index = index_new(g, p);
   struct offer offer = offer_of(g, index);
@@ -370,7 +371,7 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
   struct slot fresh;
   e = slot_fill(g, &fresh, p, p->noise, conn, p->noise_index, &answer.own, true);
   fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
-  handshake_forget(p);
+  handshake_forget(g, p);
   if (e == ERR_OK)
     (void)session_adopt(g, p, &fresh);
 }

@@ -233,6 +233,12 @@ void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_
     ask(in, ports, now_ms);
 }
 
+uint64_t inbox_due_ms(const struct inbox *in, uint64_t now_ms) {
+  if (in->is_fetching)
+    return UINT64_MAX;
+  return now_ms < in->not_before_ms ? in->not_before_ms : now_ms + PUMP_MS;
+}
+
 /* ---- merging ------------------------------------------------------------------------------------------------------ */
 
 struct link_in *inbox_take(struct inbox *in, uint64_t round, size_t *out_n) {

@@ -44,6 +44,7 @@ enum {
   N_REMEMBERED = 2 * KEEP_PAYLOADS,
   ANSWER_MS = 5000, /* a question without an answer is asked again */
   RETRY_MS = 1000,  /* after a request that failed */
+  PUMP_MS = 500,    /* how often one that lacks something is looked after while nothing keeps it from asking */
 };
 
 struct inbox {
@@ -99,6 +100,9 @@ void inbox_want_full(struct inbox *in);
 
 /* Sends the next request, if one is due and room is left for what it brings. */
 void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes);
+
+/* When one that lacks something is to be pumped again at the latest; UINT64_MAX: when what it fetches has come or failed. */
+uint64_t inbox_due_ms(const struct inbox *in, uint64_t now_ms);
 
 /* Bytes that wait or are being fetched. */
 uint64_t inbox_bytes(const struct inbox *in);

@@ -13,12 +13,14 @@ enum err round_new(const struct round_config *config, const struct round_ports *
                    struct round_machine **out_machine) {
   struct round_machine *m = calloc(1, sizeof *m);
   struct round_peer *peers = calloc(config->n_peers + 1, sizeof *peers);
-  if (!m || !peers) {
+  struct due pump_ms = {0};
+  if (!m || !peers || due_init(&pump_ms, config->n_peers) != ERR_OK) {
     free(m);
     free(peers);
     return ERR_NO_MEMORY;
   }
-  *m = (struct round_machine){.config = *config, .ports = *ports, .peers = peers, .phase = PHASE_LOADING};
+  *m = (struct round_machine){
+      .config = *config, .ports = *ports, .peers = peers, .pump_ms = pump_ms, .phase = PHASE_LOADING};
   deadline_init(&m->deadline, config->deadline_min_ms, config->deadline_max_ms);
   for (size_t i = 0; i < config->n_peers; i++) {
     inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
@@ -37,8 +39,17 @@ void round_free(struct round_machine *m) {
   trainer_result_free(m->trained);
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);
+  due_done(&m->pump_ms);
   free(m->peers);
   free(m);
+}
+
+void machine_wake(struct round_machine *m) {
+  m->due_ms = 0;
+}
+
+void machine_look_after(struct round_machine *m, size_t peer) {
+  due_set(&m->pump_ms, peer, 0);
 }
 
 void machine_note(struct round_machine *m, const char *name, size_t peer, const char *text) {
@@ -134,6 +145,7 @@ static void on_scale_result(struct round_machine *m, const struct trainer_result
 }
 
 void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms) {
+  machine_wake(m);
   if (result->kind == JOB_TRAIN) {
     machine_on_train_result(m, result);
     return;
@@ -187,12 +199,14 @@ static void retry_writing(struct round_machine *m, uint64_t now_ms) {
 }
 
 void round_epoch_rises(struct round_machine *m, uint64_t above) {
+  machine_wake(m);
   m->starts_chain = true;
   if (above > m->raising_above)
     m->raising_above = above;
 }
 
 void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
+  machine_wake(m);
   m->config.boot_epoch = boot_epoch;
   if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
     machine_raise_epoch(m);
@@ -220,6 +234,7 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
  * has ended the process. */
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
   MUST(scribe_kind_is_of_round(result->kind));
+  machine_wake(m);
   if (result->kind == SCRIBE_LOAD_MODEL)
     machine_on_model_loaded(m, result); /* whatever came of it */
   else if (scribe_is_refused(result->kind, result->error))
@@ -240,13 +255,17 @@ static uint64_t waiting_bytes(const struct round_machine *m) {
   return n;
 }
 
+/* Asks and fetches what there is to be; an inbox that lacks something is looked after again. */
 static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
   struct round_peer *p = &m->peers[peer];
+  due_set(&m->pump_ms, peer, DUE_NEVER);
   if (!p->has_session || !p->has_hello || p->is_quarantined)
     return;
-  uint64_t held = waiting_bytes(m);
+  uint64_t held = p->inbox.n_offers > 0 ? waiting_bytes(m) : 0; /* room is for what is offered */
   uint64_t room = held < m->config.payload_max_bytes ? m->config.payload_max_bytes - held : 0;
   inbox_pump(&p->inbox, &m->ports.inbox, now_ms, room);
+  if (!inbox_is_current(&p->inbox))
+    due_set(&m->pump_ms, peer, inbox_due_ms(&p->inbox, now_ms));
 }
 
 void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason) {
@@ -257,6 +276,7 @@ void machine_quarantine(struct round_machine *m, size_t peer, const char *name, 
 }
 
 void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err reason, uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   if (p->has_session && !is_up) {
     p->lost_at_ms = now_ms;
@@ -269,6 +289,7 @@ void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err
 
 void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job *hello, const struct manifest *proof,
                     uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   bool was_absent = p->is_absent;
   p->has_hello = p->has_news = true;
@@ -285,12 +306,14 @@ void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job
 }
 
 void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  machine_wake(m);
   (void)now_ms;
   m->peers[peer].job_reason = reason;
   m->peers[peer].has_hello = false;
 }
 
 void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   p->state = *state;
   p->has_state = true;
@@ -302,6 +325,7 @@ void round_on_state(struct round_machine *m, size_t peer, const struct wire_stat
 }
 
 void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   enum err e = inbox_manifest(&p->inbox, manifest);
   if (e != ERR_OK)
@@ -318,6 +342,7 @@ void round_on_manifest(struct round_machine *m, size_t peer, const struct manife
 
 void round_on_payload(struct round_machine *m, size_t peer, const struct manifest *manifest, uint8_t *payload,
                       uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   inbox_payload(&p->inbox, manifest, payload);
   if (p->has_open_sample && manifest->round >= p->open_round) {
@@ -333,12 +358,15 @@ void round_on_payload(struct round_machine *m, size_t peer, const struct manifes
 }
 
 void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   p->is_slow_to_download = p->is_slow_to_download || reason == ERR_TIMED_OUT;
   inbox_failed(&p->inbox, reason, now_ms);
+  due_set(&m->pump_ms, peer, inbox_due_ms(&p->inbox, now_ms));
 }
 
 void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms) {
+  machine_wake(m);
   (void)outcome;
   (void)now_ms;
   if (sequence > m->peers[peer].taken_sequence && sequence <= m->own.sequence)
@@ -381,30 +409,33 @@ static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
       m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
       m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config.linger_ms : NEVER,
       m->phase == PHASE_IDLE ? m->next_training_ms : NEVER,
+      m->phase == PHASE_JUMPING ? m->started_ms + (uint64_t)2 * ANSWER_MS
+                                : NEVER, /* who is silent by then has nothing */
       m->wait_until_ms,
       m->next_jump_ms,
+      due_first(&m->pump_ms),
   };
   uint64_t next = NEVER;
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     if (times[i] > now_ms)
       next = earlier(next, times[i]);
-  for (size_t i = 0; i < m->config.n_peers; i++)
-    if (m->peers[i].has_hello && !inbox_is_current(&m->peers[i].inbox))
-      next = earlier(next, now_ms + PUMP_MS);
   return next;
 }
 
-/* A phase may lead straight to the next one (meeting → idle → training), each in a turn of its own. */
+/* A phase may lead straight to the next one (meeting → idle → training), each in a turn of its own. Nothing is looked at
+ * unless something happened or is due: whatever a phase waits for is an event or stands in `next_tick`. */
 uint64_t round_tick(struct round_machine *m, uint64_t now_ms) {
+  if (now_ms < m->due_ms)
+    return m->due_ms;
   retry_writing(m, now_ms);
-  for (size_t i = 0; i < m->config.n_peers; i++)
-    pump(m, i, now_ms);
   enum phase before;
   do {
+    for (size_t i = 0; (i = due_next(&m->pump_ms, i, now_ms)) != SIZE_MAX; i++)
+      pump(m, i, now_ms);
     before = m->phase;
     tick_phase(m, now_ms);
-  } while (m->phase != before);
-  return next_tick(m, now_ms);
+  } while (m->phase != before || due_first(&m->pump_ms) <= now_ms);
+  return m->due_ms = next_tick(m, now_ms);
 }
 
 /* ---- showing ------------------------------------------------------------------------------------------------------ */

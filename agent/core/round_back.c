@@ -9,6 +9,7 @@ enum err round_on_roll_back(struct round_machine *m, struct round_label to, cons
     return m->back.path[0] == '\0' && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= sizeof m->back.note)
     return ERR_LIMIT;
+  machine_wake(m);
   m->back.stage = BACK_WAITS;
   m->back.error = ERR_OK;
   m->back.to = to;
@@ -23,6 +24,7 @@ enum err round_on_import(struct round_machine *m, const char *path) {
     return ERR_BUSY;
   if (strlen(path) >= sizeof m->back.path || path[0] == '\0')
     return ERR_LIMIT;
+  machine_wake(m);
   m->back.stage = BACK_WAITS;
   m->back.error = ERR_OK;
   snprintf(m->back.path, sizeof m->back.path, "%s", path);

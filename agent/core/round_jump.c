@@ -43,8 +43,10 @@ static void start(struct round_machine *m, bool adopts, uint64_t now_ms) {
   for (size_t i = 0; i < m->config.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
     p->has_offered = p->is_slow_to_download = false;
-    if (round_peer_is_source(p) && !inbox_is_current(&p->inbox))
+    if (round_peer_is_source(p) && !inbox_is_current(&p->inbox)) {
       inbox_want_full(&p->inbox);
+      machine_look_after(m, i);
+    }
   }
   machine_enter(m, PHASE_JUMPING);
 }

@@ -6,11 +6,11 @@
 
 #include "agent/core/round.h"
 #include "agent/core/round_peer.h"
+#include "base/due.h"
 
 enum {
   HALTED_RETRY_MS = 5000,
   JUMP_RETRY_MS = 5000,
-  PUMP_MS = 500,          /* how often an inbox that lacks something is looked after */
   MAX_ADOPTED_COPIES = 3, /* a joiner starts from the median of so many */
   TRAIN_FAILURES_HALVE = 2,
   TRAIN_FAILURES_PAUSE = 3,
@@ -22,6 +22,9 @@ struct round_machine {
   struct round_config config;
   struct round_ports ports;
   struct round_peer *peers; /* [n_peers] */
+
+  uint64_t due_ms;    /* of the next tick that does something; 0: something happened */
+  struct due pump_ms; /* of each peer: when its inbox is looked after next */
 
   enum phase phase;
   struct round_label committed; /* durable */
@@ -88,6 +91,11 @@ struct round_machine {
 };
 
 /* ---- round.c ---- */
+
+/* Something happened: the next tick looks at everything that may follow. */
+void machine_wake(struct round_machine *m);
+/* The peer's inbox has room or lacks something that it did not: the tick looks after it. */
+void machine_look_after(struct round_machine *m, size_t peer);
 
 void machine_note(struct round_machine *m, const char *name, size_t peer, const char *text);
 void machine_enter(struct round_machine *m, enum phase phase);

@@ -108,6 +108,7 @@ static void fill_row(struct round_machine *m, struct merge_peer *row) {
 static void take_links(struct round_machine *m, size_t peer, struct merge_peer *row) {
   struct round_peer *p = &m->peers[peer];
   row->peer = peer;
+  machine_look_after(m, peer);
   row->links = inbox_take(&p->inbox, m->in_work.round, &row->n_links);
   p->next = place_after(p, row, row->n_links);
 }
@@ -164,6 +165,7 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   struct round_peer *p = &m->peers[row->peer];
   p->next = place_after(p, row, row->n_applied);
   inbox_applied(&p->inbox, &p->next, row->n_applied, row->reason);
+  machine_look_after(m, row->peer);
   p->last_lag = row->lag;
   if (row->reason != ERR_OK) {
     on_broken_copy(m, row->peer, row->reason);

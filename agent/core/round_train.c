@@ -92,9 +92,10 @@ void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
     machine_enter(m, PHASE_IDLE);
     return;
   }
-  for (size_t i = 0; i < m->config.n_peers; i++)
-    if (m->peers[i].has_session)
-      m->wait_until_ms = now_ms + m->config.linger_ms;
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    uint64_t until_ms = (m->peers[i].has_session ? now_ms : m->peers[i].lost_at_ms) + m->config.linger_ms;
+    m->wait_until_ms = until_ms > m->wait_until_ms ? until_ms : m->wait_until_ms;
+  }
   if (m->config.count == 0 || now_ms < m->wait_until_ms)
     return;
   m->is_short = true;

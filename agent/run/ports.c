@@ -482,11 +482,10 @@ void agent_take_notes(struct agent *a) {
     log_event(LOG_WARNING, err_name(n.reason), who, LOG_FIELDS(log_text("text", n.text)));
     agent_write_event(a, err_name(n.reason), who, n.text);
   }
-  for (size_t i = 0; i < a->config->n_peers; i++) {
-    struct gossip_peer_info info;
-    gossip_peer_info(a->gossip, i, &info);
-    for (size_t j = 0; j < a->n_jobs && !info.has_session; j++)
+  size_t peer;
+  enum err reason;
+  while (gossip_reason_take(a->gossip, &peer, &reason))
+    for (size_t j = 0; j < a->n_jobs; j++)
       if (!a->jobs[j]->is_stopped)
-        round_on_session(a->jobs[j]->round, i, false, info.reason, clock_ms());
-  }
+        round_on_session(a->jobs[j]->round, peer, false, reason, clock_ms());
 }

@@ -42,7 +42,7 @@ struct sim_agent;
 /* Tells when it does not hold; returns whether it does. */
 bool sim_holds(struct sim_agent *a, enum sim_invariant i, bool holds);
 
-/* After an event of the agent. */
-void sim_check(struct sim_agent *a);
+/* After an event of the agent. was_idle: its machine had nothing to do. */
+void sim_check(struct sim_agent *a, bool was_idle);
 
 #endif

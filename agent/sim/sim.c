@@ -374,25 +374,17 @@ static void take_notes(struct sim_agent *a) {
   for (struct gossip_note n; gossip_note_take(a->node, &n);)
     if (n.reason == ERR_CLONE)
       sim_note(a, err_name(n.reason), n.peer, n.text);
-  for (size_t i = 0; i < a->n_peers; i++) {
-    const struct gossip_peer_info *info = &a->node->peers[i].info;
-    if (!info->has_session)
-      round_on_session(a->machine, i, false, info->reason, a->sim->now_ms);
-  }
-}
-
-static uint64_t node_due_ms(const struct gossip *g) {
-  uint64_t due_ms = TIMER_OFF;
-  for (size_t i = 0; i < g->n_peers; i++)
-    for (size_t t = 0; t < N_TIMERS; t++)
-      due_ms = g->peers[i].timers[t] < due_ms ? g->peers[i].timers[t] : due_ms;
-  return due_ms;
+  size_t peer;
+  enum err reason;
+  while (gossip_reason_take(a->node, &peer, &reason))
+    round_on_session(a->machine, peer, false, reason, a->sim->now_ms);
 }
 
 /* What an agent does after every event: until neither machine nor node has anything more to do now. */
 static void settle(struct sim_agent *a) {
   uint64_t next_ms, now_ms = a->sim->now_ms;
   unsigned n_turns = 0;
+  bool was_idle = now_ms < a->machine->due_ms;
   do {
     a->is_touched = false;
     round_set_traffic(a->machine, gossip_sent_bytes(a->node), gossip_received_bytes(a->node));
@@ -405,7 +397,7 @@ static void settle(struct sim_agent *a) {
   uint64_t node_ms = node_due_ms(a->node), due_ms = node_ms < next_ms ? node_ms : next_ms;
   if (due_ms != UINT64_MAX)
     wake_at(a, due_ms > now_ms ? due_ms : now_ms + 1);
-  sim_check(a);
+  sim_check(a, was_idle);
 }
 
 static void handle(struct sim_agent *a, struct sim_event *e) {

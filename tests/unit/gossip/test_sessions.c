@@ -851,25 +851,96 @@ START_TEST(state_is_repeated_and_sent_at_a_change) {
 }
 END_TEST
 
+/* ---- what an idle node costs ---- */
+
+static uint64_t counted_clock(void *context) {
+  ++*(unsigned *)context;
+  return 1000;
+}
+
+static void wait_for_nothing(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
+  (void)context;
+  (void)extra;
+  (void)n_extra;
+  (void)timeout_ms;
+}
+
+/* How often a poll in which nothing happens asks for the time, in a node with n peers that dial it. */
+static unsigned looks_at_clock(size_t n) {
+  struct gossip_peer_config *peers = calloc(n, sizeof *peers);
+  struct identity **ids = calloc(n + 1, sizeof(void *));
+  char why[MAX_REASON_BYTES];
+  unsigned n_looks = 0;
+  ck_assert(peers && ids && n < UINT8_MAX);
+  for (size_t i = 0; i <= n; i++)
+    ids[i] = identity_numbered((uint8_t)(i + 1));
+  qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
+  for (size_t i = 0; i < n; i++)
+    peers[i].key = *identity_public(ids[i]);
+  struct gossip_config config = {
+      .identity = ids[n], .peers = peers, .n_peers = n, .now_ms = counted_clock, .now_context = &n_looks};
+  struct gossip_events events = {0};
+  struct gossip *g;
+  ck_assert_int_eq(node_new(&config, &events, &g, why), ERR_OK);
+  g->link.wait = wait_for_nothing;
+  link_poll(g, NULL, 0, 0);
+  n_looks = 0;
+  link_poll(g, NULL, 0, 0);
+  unsigned n_looked = n_looks;
+  node_free(g);
+  for (size_t i = 0; i <= n; i++)
+    identity_free(ids[i]);
+  free(ids);
+  free(peers);
+  return n_looked;
+}
+
+START_TEST(a_poll_in_which_nothing_happens_costs_the_same_with_two_hundred_peers) {
+  ck_assert(random_open() == ERR_OK);
+  ck_assert_uint_eq(looks_at_clock(200), looks_at_clock(2));
+}
+END_TEST
+
+START_TEST(a_new_reason_is_told_once_and_only_without_a_session) {
+  struct world *w = pair_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  size_t peer;
+  enum err reason;
+  ck_assert(!gossip_reason_take(a->node, &peer, &reason));
+  agent_stop(b, ERR_STOPPED);
+  world_run(w, 10);
+  ck_assert(gossip_reason_take(a->node, &peer, &reason));
+  ck_assert_uint_eq(peer, 0);
+  ck_assert_int_eq(reason, info_of(a, b).reason);
+  ck_assert(!gossip_reason_take(a->node, &peer, &reason));
+  agent_start(b);
+  world_run(w, 3000);
+  assert_up(a, b);
+  ck_assert(!gossip_reason_take(a->node, &peer, &reason));
+  world_free(w);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("sessions", a_handshake_gives_both_sides_a_session, who_dials_at_the_same_time_ends_with_one_session,
-                   a_lost_answer_only_delays, a_lost_hello_ends_in_a_new_session,
-                   the_listener_that_lacks_our_key_is_silent_and_counts,
-                   the_dialler_with_another_key_of_us_gets_silence, another_swarm_is_said_on_both_sides,
-                   without_a_common_version_there_is_no_session, a_common_version_is_enough,
-                   a_contract_that_differs_is_shown_in_words, a_schema_that_differs_is_shown_in_words,
-                   another_job_is_refused_not_the_session, a_job_file_that_differs_is_only_noted,
-                   an_address_where_nobody_listens_is_unreachable, keys_are_renewed_without_a_gap,
-                   old_keys_are_dead_after_three_minutes, a_replayed_first_message_disturbs_nothing,
-                   a_replayed_first_message_does_not_stop_a_handshake, a_replayed_frame_is_dropped_and_counted,
-                   a_frame_counts_on_its_own_connection_only, forged_frames_end_the_session_after_three,
-                   handshakes_of_one_address_are_limited, a_restarted_peer_is_a_new_session,
-                   after_a_power_cut_the_old_session_does_not_stand_in_the_way, two_agents_with_one_key_are_noticed,
-                   silence_is_noticed_within_4_s, a_peer_without_beats_may_be_silent_for_15_s,
-                   while_a_payload_comes_a_chunk_may_take_4_s_more, a_metered_site_sets_the_pace_for_both,
-                   a_healed_black_hole_is_used_within_2_s, who_stood_still_hears_what_has_come_first,
-                   a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_floods_has_no_session_for_a_minute,
-                   a_second_connection_does_not_outlast_the_ban, what_floods_at_an_address_is_hung_up_on,
-                   who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
-                   state_is_repeated_and_sent_at_a_change);
+  return SUITE_RUN(
+      "sessions", a_handshake_gives_both_sides_a_session, who_dials_at_the_same_time_ends_with_one_session,
+      a_lost_answer_only_delays, a_lost_hello_ends_in_a_new_session,
+      the_listener_that_lacks_our_key_is_silent_and_counts, the_dialler_with_another_key_of_us_gets_silence,
+      another_swarm_is_said_on_both_sides, without_a_common_version_there_is_no_session, a_common_version_is_enough,
+      a_contract_that_differs_is_shown_in_words, a_schema_that_differs_is_shown_in_words,
+      another_job_is_refused_not_the_session, a_job_file_that_differs_is_only_noted,
+      an_address_where_nobody_listens_is_unreachable, keys_are_renewed_without_a_gap,
+      old_keys_are_dead_after_three_minutes, a_replayed_first_message_disturbs_nothing,
+      a_replayed_first_message_does_not_stop_a_handshake, a_replayed_frame_is_dropped_and_counted,
+      a_frame_counts_on_its_own_connection_only, forged_frames_end_the_session_after_three,
+      handshakes_of_one_address_are_limited, a_restarted_peer_is_a_new_session,
+      after_a_power_cut_the_old_session_does_not_stand_in_the_way, two_agents_with_one_key_are_noticed,
+      silence_is_noticed_within_4_s, a_peer_without_beats_may_be_silent_for_15_s,
+      while_a_payload_comes_a_chunk_may_take_4_s_more, a_metered_site_sets_the_pace_for_both,
+      a_healed_black_hole_is_used_within_2_s, who_stood_still_hears_what_has_come_first,
+      a_cut_link_is_used_soon_after_it_heals, who_stops_says_bye, who_floods_has_no_session_for_a_minute,
+      a_second_connection_does_not_outlast_the_ban, what_floods_at_an_address_is_hung_up_on,
+      who_is_kicked_learns_why_and_may_return, a_raised_boot_epoch_renews_the_sessions,
+      state_is_repeated_and_sent_at_a_change, a_poll_in_which_nothing_happens_costs_the_same_with_two_hundred_peers,
+      a_new_reason_is_told_once_and_only_without_a_session);
 }

@@ -317,6 +317,7 @@ END_TEST
 
 static void send_raw(struct agent *from, uint8_t type, const void *bytes, size_t n) {
   ck_assert_int_eq(outbox_put(&from->node->peers[0].outbox, type, bytes, n), ERR_OK);
+  peer_stir(from->node, &from->node->peers[0]);
   world_run(from->world, 20);
 }
 
