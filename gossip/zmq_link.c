@@ -34,7 +34,11 @@ enum dial_step { DIAL_IDLE, DIAL_TRYING, DIAL_STANDS, DIAL_OVER /* what was sent
 
 /* One bound ROUTER or one DEALER, with the socket that tells of its connections. */
 struct port {
-  void *socket, *monitor; /* NULL: a peer that was not dialled yet */
+  void *socket, *monitor;    /* NULL: a peer that was not dialled yet */
+  int socket_fd, monitor_fd; /* that tell of what is new */
+  bool is_new;               /* a socket tells only of what comes after it was once found empty */
+  bool is_touched;           /* used since it was last asked what can be read */
+  bool is_ready;             /* has something to be handled */
   enum dial_step step;
   char address[MAX_ADDRESS_BYTES];
 };
@@ -43,6 +47,8 @@ struct zmq_link {
   struct zmq_link_config config;
   struct link_sink sink;
   void *context, *zap;
+  int zap_fd;         /* −1: the gate is shut */
+  bool is_gate_ready; /* somebody may have asked it */
   struct port *ports; /* n_listen ROUTERs, then n_peers DEALERs */
   size_t n_ports;
   struct pollfd *fds;
@@ -130,13 +136,25 @@ static void *monitor_new(void *context, void *socket, const char *name) {
   return NULL;
 }
 
+static int descriptor_of(void *socket) {
+  int fd = -1;
+  size_t n = sizeof fd;
+  (void)zmq_getsockopt(socket, ZMQ_FD, &fd, &n);
+  return fd;
+}
+
 static bool port_open(struct zmq_link *l, struct port *port, int type, const char *address) {
   char name[32];
   snprintf(name, sizeof name, "%zu", (size_t)(port - l->ports));
   snprintf(port->address, sizeof port->address, "%s", address);
   port->socket = socket_new(l, type, address);
   port->monitor = port->socket ? monitor_new(l->context, port->socket, name) : NULL;
-  return port->monitor != NULL;
+  if (!port->monitor)
+    return false;
+  port->socket_fd = descriptor_of(port->socket);
+  port->monitor_fd = descriptor_of(port->monitor);
+  port->is_new = true;
+  return true;
 }
 
 static void port_close(struct port *port, int linger_ms) {
@@ -268,17 +286,14 @@ static void on_dealer_event(struct zmq_link *l, struct port *port, uint16_t even
   }
 }
 
-static void drain_monitors(struct zmq_link *l) {
-  for (size_t i = 0; i < l->n_ports; i++) {
-    struct port *port = &l->ports[i];
-    uint16_t event;
-    int32_t value;
-    while (port->monitor && event_take(port->monitor, &event, &value)) {
-      if (is_router(l, port))
-        on_router_event(l, event, value);
-      else
-        on_dealer_event(l, port, event);
-    }
+static void drain_monitor(struct zmq_link *l, struct port *port) {
+  uint16_t event;
+  int32_t value;
+  while (port->monitor && event_take(port->monitor, &event, &value)) {
+    if (is_router(l, port))
+      on_router_event(l, event, value);
+    else
+      on_dealer_event(l, port, event);
   }
 }
 
@@ -336,7 +351,8 @@ static void answer_gate(struct zmq_link *l) {
   while (l->zap && zap_receive(l->zap, &request)) {
     char address[GATE_ADDRESS_BYTES];
     zap_address(&request, address);
-    drain_monitors(l); /* that the connection was accepted was said before it asked */
+    for (size_t i = 0; i < l->config.n_listen; i++)
+      drain_monitor(l, &l->ports[i]); /* that the connection was accepted was said before it asked */
     bool is_admitted = gate_admit(&l->gate, address);
     zap_reply(l->zap, &request, is_admitted);
     if (!is_admitted)
@@ -348,6 +364,7 @@ void zmq_link_shut_gate(struct zmq_link *l) {
   if (l->zap)
     zmq_close(l->zap);
   l->zap = NULL;
+  l->zap_fd = -1;
 }
 
 static void *zap_open(void *context) {
@@ -416,6 +433,8 @@ static enum err self_test_run(struct self_test *t, const struct zmq_link *l) {
 
 static enum err gate_open(struct zmq_link *l, char out_why[MAX_REASON_BYTES]) {
   l->zap = zap_open(l->context);
+  l->zap_fd = l->zap ? descriptor_of(l->zap) : -1;
+  l->is_gate_ready = true;
   struct self_test t = {.zap = l->zap};
   enum err e = t.zap ? self_test_run(&t, l) : ERR_IO;
   struct port server = {.socket = t.server, .monitor = t.monitor};
@@ -459,7 +478,8 @@ static void receive_accepted(struct zmq_link *l, struct port *port, zmq_msg_t *p
 static void receive_port(struct zmq_link *l, struct port *port) {
   zmq_msg_t parts[2];
   size_t n;
-  for (int i = 0; i < MAX_FRAMES_AT_ONCE && (n = parts_receive(port->socket, parts, 2)) > 0; i++) {
+  int i = 0;
+  for (; i < MAX_FRAMES_AT_ONCE && (n = parts_receive(port->socket, parts, 2)) > 0; i++) {
     if (is_router(l, port) && n >= 2)
       receive_accepted(l, port, parts, n);
     else if (!is_router(l, port) && n == 1 && port->step >= DIAL_STANDS)
@@ -467,17 +487,21 @@ static void receive_port(struct zmq_link *l, struct port *port) {
                        zmq_msg_data(&parts[0]), zmq_msg_size(&parts[0]));
     parts_close(parts, n, 2);
   }
+  port->is_touched |= i == MAX_FRAMES_AT_ONCE;
 }
 
 /* ---- the functions of a link ---------------------------------------------------------------------------------------------------- */
 
-static struct port *port_of(const struct zmq_link *l, uint64_t conn) {
-  return conn_is_accepted(conn) ? &l->ports[(conn & ~CONN_ACCEPTED) >> 32] : &l->ports[l->config.n_listen + conn];
+/* The connection's port, to be used: libzmq may then take what the descriptor would have told. */
+static struct port *port_use(struct zmq_link *l, uint64_t conn) {
+  size_t i = conn_is_accepted(conn) ? (conn & ~CONN_ACCEPTED) >> 32 : l->config.n_listen + conn;
+  l->ports[i].is_touched = true;
+  return &l->ports[i];
 }
 
 /* What was begun for a connection is ended without a frame. */
 static void envelope_end(struct zmq_link *l) {
-  (void)zmq_send(port_of(l, l->envelope)->socket, "", 0, ZMQ_DONTWAIT);
+  (void)zmq_send(port_use(l, l->envelope)->socket, "", 0, ZMQ_DONTWAIT);
   l->envelope = CONN_NONE;
 }
 
@@ -503,7 +527,7 @@ static bool has_event(void *socket, int event) {
 }
 
 static enum err room_find(struct zmq_link *l, uint64_t conn) {
-  struct port *port = port_of(l, conn);
+  struct port *port = port_use(l, conn);
   if (conn_is_accepted(conn))
     return envelope_open(l, port, conn);
   if (port->step != DIAL_STANDS)
@@ -533,7 +557,7 @@ static void frame_drop(void *context) {
 
 static enum err frame_send(void *context, uint64_t conn) {
   struct zmq_link *l = context;
-  bool is_sent = zmq_msg_send(&l->frame, port_of(l, conn)->socket, ZMQ_DONTWAIT) >= 0;
+  bool is_sent = zmq_msg_send(&l->frame, port_use(l, conn)->socket, ZMQ_DONTWAIT) >= 0;
   frame_drop(l);
   l->envelope = CONN_NONE;
   return is_sent ? ERR_OK : ERR_NOT_CONNECTED;
@@ -541,7 +565,7 @@ static enum err frame_send(void *context, uint64_t conn) {
 
 static void hang_up(void *context, size_t peer) {
   struct zmq_link *l = context;
-  struct port *port = &l->ports[l->config.n_listen + peer];
+  struct port *port = port_use(l, peer);
   if (port->socket)
     (void)zmq_disconnect(port->socket, port->address); /* ENOENT: libzmq has given it up already */
   port->step = DIAL_IDLE;
@@ -574,18 +598,6 @@ static void set_session(void *context, uint64_t conn, bool has_session) {
     gate_set_session(row, has_session, now(l));
 }
 
-/* Adds a socket's descriptor to the poll; whether it has something to be read already. The descriptor tells only of what
- * is new, and of more than ZMQ_POLLIN: of room in a connection that was full, which zmq_poll would sleep over. */
-static bool add_socket(struct pollfd *fds, size_t *n, void *socket) {
-  if (!socket)
-    return false;
-  int fd = -1;
-  size_t n_fd = sizeof fd;
-  (void)zmq_getsockopt(socket, ZMQ_FD, &fd, &n_fd);
-  fds[(*n)++] = (struct pollfd){.fd = fd, .events = POLLIN};
-  return has_event(socket, ZMQ_POLLIN);
-}
-
 static int poll_ms(struct zmq_link *l, int64_t timeout_ms) {
   uint64_t due_ms = gate_due_ms(&l->gate), now_ms = now(l);
   if (due_ms != UINT64_MAX) {
@@ -601,33 +613,57 @@ static void close_overdue(struct zmq_link *l) {
 }
 
 /* Accepted before asked before sent: that order keeps a descriptor that is used again from being mistaken. */
-static void handle_all(struct zmq_link *l) {
-  answer_gate(l);
-  drain_monitors(l);
+static void handle_ready(struct zmq_link *l) {
+  if (l->is_gate_ready)
+    answer_gate(l);
+  l->is_gate_ready = false;
   for (size_t i = 0; i < l->n_ports; i++)
-    if (l->ports[i].socket)
+    if (l->ports[i].is_ready)
+      drain_monitor(l, &l->ports[i]);
+  for (size_t i = 0; i < l->n_ports; i++)
+    if (l->ports[i].is_ready && l->ports[i].socket)
       receive_port(l, &l->ports[i]);
   end_connections(l);
   close_overdue(l);
+}
+
+/* A descriptor tells only of what is new, so a port that was used is asked itself; one that was not costs nothing. Being
+ * told of more than ZMQ_POLLIN matters, too: of room in a connection that was full, which zmq_poll would sleep over. */
+static bool has_ready(struct zmq_link *l) {
+  bool has_any = l->is_gate_ready;
+  for (size_t i = 0; i < l->n_ports; i++) {
+    struct port *port = &l->ports[i];
+    port->is_ready = port->is_new || (port->socket && port->is_touched && has_event(port->socket, ZMQ_POLLIN));
+    port->is_new = port->is_touched = false;
+    has_any |= port->is_ready;
+  }
+  return has_any;
+}
+
+static void add_fd(struct pollfd *fds, size_t *n, int fd, int events) {
+  fds[(*n)++] = (struct pollfd){.fd = fd, .events = (short)events};
 }
 
 static void wait_link(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
   struct zmq_link *l = context;
   MUST(n_extra <= MAX_LENT);
   size_t n = 0;
-  for (; n < n_extra; n++) {
-    extra[n].ready = false;
-    l->fds[n] = (struct pollfd){.fd = extra[n].fd, .events = (short)(POLLIN | (extra[n].want_write ? POLLOUT : 0))};
-  }
-  bool has_more = add_socket(l->fds, &n, l->zap);
+  for (size_t i = 0; i < n_extra; i++)
+    add_fd(l->fds, &n, extra[i].fd, POLLIN | (extra[i].want_write ? POLLOUT : 0));
+  add_fd(l->fds, &n, l->zap_fd, POLLIN);
   for (size_t i = 0; i < l->n_ports; i++) {
-    has_more |= add_socket(l->fds, &n, l->ports[i].socket);
-    has_more |= add_socket(l->fds, &n, l->ports[i].monitor);
+    add_fd(l->fds, &n, l->ports[i].socket ? l->ports[i].socket_fd : -1, POLLIN);
+    add_fd(l->fds, &n, l->ports[i].socket ? l->ports[i].monitor_fd : -1, POLLIN);
   }
-  int n_ready = poll(l->fds, n, has_more ? 0 : poll_ms(l, timeout_ms));
-  for (size_t i = 0; n_ready > 0 && i < n_extra; i++)
+  if (poll(l->fds, n, has_ready(l) ? 0 : poll_ms(l, timeout_ms)) < 0)
+    memset(l->fds, 0, n * sizeof *l->fds); /* a signal */
+  for (size_t i = 0; i < n_extra; i++)
     extra[i].ready = l->fds[i].revents != 0;
-  handle_all(l);
+  l->is_gate_ready |= l->fds[n_extra].revents != 0;
+  const struct pollfd *of_ports = &l->fds[n_extra + 1];
+  for (size_t i = 0; i < l->n_ports; i++)
+    l->ports[i].is_ready |= of_ports[2 * i].revents != 0 || of_ports[2 * i + 1].revents != 0;
+  handle_ready(l);
 }
 
 static void close_link(void *context) {
