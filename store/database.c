@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault_point.h"
 #include "base/must.h"
 #include "store/files.h"
 #include "store/reason.h"
@@ -140,6 +141,7 @@ enum err database_begin(struct database *d) {
 }
 
 enum err database_end(struct database *d, enum err e) {
+  FAULT_POINT("commit-begins");
   if (e == ERR_OK)
     e = database_run(d, "COMMIT");
   if (!sqlite3_get_autocommit(d->sqlite)) /* SQLite may have taken it back by itself */

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/must.h"
@@ -236,12 +237,14 @@ static enum err file_write(struct files *f, const char *name, const uint8_t *byt
     fd = patient_open(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
   if (fd < 0)
     return files_errno(errno);
+  FAULT_POINT("file-opened");
   enum err e = fd_write_all(fd, bytes, n_bytes) == ERR_OK ? ERR_OK : files_errno(errno);
   if (e != ERR_OK) {
     unlinkat(f->dir_fd, name, 0);
     close(fd);
     return e;
   }
+  FAULT_POINT("file-written");
   write_back(fd);
   f->unsynced[f->n_unsynced++] = fd; /* now files_sync's */
   return ERR_OK;
@@ -270,8 +273,10 @@ enum err files_sync(struct files *f) {
     e = fdatasync(f->unsynced[i]) == 0 ? ERR_OK
                                        : ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
   unsynced_close(f);
+  FAULT_POINT("files-synced");
   if (e == ERR_OK)
     e = fsync(f->dir_fd) == 0 ? ERR_OK : ERR_IO;
+  FAULT_POINT("folder-synced");
   return e;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "store/files.h"
 #include "store/reason.h"
 
@@ -86,6 +87,7 @@ static enum err backup_write(struct database *d, const char *path, sqlite3_int64
     return ERR_NO_MEMORY;
   enum err e = database_run(d, sql);
   sqlite3_free(sql);
+  FAULT_POINT("backup-written");
   return e == ERR_OK ? file_sync(backup) : e;
 }
 
@@ -93,8 +95,10 @@ static enum err steps_run(struct database *d, const struct schema *schema, size_
   enum err e = database_begin(d);
   if (e != ERR_OK)
     return e;
-  for (size_t i = from_version - 1; e == ERR_OK && i < schema->n_steps; i++)
+  for (size_t i = from_version - 1; e == ERR_OK && i < schema->n_steps; i++) {
+    FAULT_POINT("migration-step");
     e = database_run(d, schema->steps[i]);
+  }
   if (e == ERR_OK)
     e = version_write(d, schema->n_steps + 1);
   return database_end(d, e);

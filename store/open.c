@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/must.h"
+#include "base/fault_point.h"
 #include "store/filesystem.h"
 #include "store/migration.h"
 #include "store/reason.h"
@@ -267,6 +268,7 @@ static enum err store_open_by(opening_step *const *steps, size_t n_steps, struct
   o->store = s;
   for (size_t i = 0; i < n_steps; i++) {
     enum err e = steps[i](o);
+    FAULT_POINT("opening-step");
     if (e != ERR_OK) {
       store_close(s);
       return e;

@@ -1,5 +1,7 @@
 #include "store/room.h"
 
+#include "base/fault_point.h"
+
 /* In doubt every file is kept. */
 static void remove_unnamed(struct store *s) {
   struct digest name;
@@ -20,13 +22,16 @@ enum err room_transaction(struct store *s, enum err (*body)(struct store *s, con
   if (s->poisoned)
     return ERR_IO;
   enum err e = database_begin(&s->database);
+  FAULT_POINT("transaction-begun");
   if (e == ERR_OK)
     e = database_end(&s->database, body(s, argument));
+  FAULT_POINT("transaction-ended");
   files_forget(&s->files);
   if (e == ERR_IO)
     s->poisoned = true;
   else
     remove_unnamed(s);
+  FAULT_POINT("files-let-go");
   if (s->keeps_few || e == ERR_NO_SPACE)
     files_drop_spares(&s->files);
   return e;

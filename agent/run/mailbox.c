@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/fault_point.h"
 #include "base/must.h"
 
 struct mailbox {
@@ -48,6 +49,7 @@ void mailbox_free(struct mailbox *m) {
 
 void mailbox_put(struct mailbox *m, void *item) {
   MUST(item != NULL);
+  FAULT_POINT("mailbox-put");
   pthread_mutex_lock(&m->mutex);
   MUST(m->n < m->capacity);
   m->ring[(m->first + m->n) % m->capacity] = item;
@@ -73,6 +75,7 @@ void *mailbox_take(struct mailbox *m) {
     pthread_cond_wait(&m->filled, &m->mutex);
   void *item = first_out(m);
   pthread_mutex_unlock(&m->mutex);
+  FAULT_POINT("mailbox-taken");
   return item;
 }
 

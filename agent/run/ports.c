@@ -10,6 +10,7 @@
 #include "agent/run/log.h"
 #include "agent/run/parts.h"
 #include "agent/text.h"
+#include "base/fault_point.h"
 #include "base/must.h"
 
 /* ---- gossip → round machines -------------------------------------------------------------------------------------- */
@@ -200,8 +201,10 @@ static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIF
 
 static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
   struct agent_job *j = context;
+  FAULT_POINT("offer-begins");
   for (size_t i = 0; i < j->agent->config->n_peers; i++)
     gossip_offer(j->agent->gossip, i, j->index, manifest);
+  FAULT_POINT("offered");
 }
 
 static void port_state_changed(void *context) {
@@ -457,6 +460,7 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   } else {
     if (r->kind == SCRIBE_COMMIT)
       trainer_shadow_stored(owner->trainer, r->shadow_seconds);
+    FAULT_POINT("written");
     round_on_written(owner->round, r, clock_ms());
   }
   agent_look_at_halts(a);

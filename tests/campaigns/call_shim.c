@@ -1,0 +1,151 @@
+/* Preloaded into an agent, makes a library break what it promises. Each switch is an environment variable:
+ *
+ * SHIM_FORGETS   no transaction of SQLite is ever committed, though every COMMIT says so
+ * SHIM_REPEATS   random numbers of eight bytes are always the same
+ * SHIM_CALL      write, sync, rename, open, truncate or unlink: the SHIM_AT-th call of that kind about a file under the folder
+ *                SHIM_UNDER fails with SHIM_ERRNO, and the file SHIM_FIRED is made
+ */
+#undef _FILE_OFFSET_BITS /* both kinds of names are caught */
+#undef _FORTIFY_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct sqlite3;
+int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why);
+void randombytes_buf(void *out, size_t n);
+
+static bool is_on(const char *name) {
+  return getenv(name) != NULL;
+}
+
+/* ---- SQLite, libsodium */
+
+int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why) {
+  int (*real)(struct sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
+  static atomic_bool is_begun;
+  *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_exec");
+  if (!is_on("SHIM_FORGETS"))
+    return real(d, sql, row, context, why);
+  if (strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0)
+    return 0;
+  if (strcmp(sql, "BEGIN IMMEDIATE") == 0 && atomic_exchange(&is_begun, true))
+    return 0;
+  return real(d, sql, row, context, why);
+}
+
+void randombytes_buf(void *out, size_t n) {
+  void (*real)(void *, size_t);
+  *(void **)&real = dlsym(RTLD_NEXT, "randombytes_buf");
+  if (n == 8 && is_on("SHIM_REPEATS"))
+    memset(out, 7, n);
+  else
+    real(out, n);
+}
+
+/* ---- files */
+
+static bool is_under(const char *path) {
+  const char *folder = getenv("SHIM_UNDER");
+  return folder != NULL && strncmp(path, folder, strlen(folder)) == 0;
+}
+
+static bool fd_is_under(int fd) {
+  char link[40], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, path, sizeof path - 1);
+  if (n < 0)
+    return false;
+  path[n] = '\0';
+  return is_under(path);
+}
+
+static bool at_is_under(int dir_fd, const char *path) {
+  return path[0] == '/' || dir_fd == AT_FDCWD ? is_under(path) : fd_is_under(dir_fd);
+}
+
+static void tell_fired(void) {
+  const char *path = getenv("SHIM_FIRED");
+  if (path != NULL) {
+    long fd = syscall(SYS_open, path, O_WRONLY | O_CREAT, 0600);
+    if (fd >= 0)
+      close((int)fd);
+  }
+}
+
+/* Whether this call, about a file under the folder, is the one to fail. */
+static bool fails(const char *call) {
+  static atomic_ulong n_seen;
+  const char *chosen = getenv("SHIM_CALL"), *at = getenv("SHIM_AT"), *number = getenv("SHIM_ERRNO");
+  if (chosen == NULL || at == NULL || number == NULL || strcmp(chosen, call) != 0)
+    return false;
+  if (atomic_fetch_add(&n_seen, 1) + 1 != strtoul(at, NULL, 10))
+    return false;
+  tell_fired();
+  errno = atoi(number);
+  return true;
+}
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's are reserved
+#define BY_FD(result, name, kind, parameters, arguments)                                                               \
+  result name parameters {                                                                                             \
+    result(*real) parameters;                                                                                          \
+    *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
+    return fd_is_under(fd) && fails(kind) ? -1 : real arguments;                                                       \
+  }
+
+#define BY_PATH(name, kind, parameters, arguments, dir_fd)                                                             \
+  int name parameters {                                                                                                \
+    int(*real) parameters;                                                                                             \
+    *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
+    return at_is_under(dir_fd, path) && fails(kind) ? -1 : real arguments;                                             \
+  }
+
+BY_FD(ssize_t, write, "write", (int fd, const void *bytes, size_t n), (fd, bytes, n))
+BY_FD(ssize_t, pwrite, "write", (int fd, const void *bytes, size_t n, off_t at), (fd, bytes, n, at))
+BY_FD(ssize_t, pwrite64, "write", (int fd, const void *bytes, size_t n, off64_t at), (fd, bytes, n, at))
+BY_FD(int, fsync, "sync", (int fd), (fd))
+BY_FD(int, fdatasync, "sync", (int fd), (fd))
+BY_FD(int, ftruncate, "truncate", (int fd, off_t n), (fd, n))
+BY_FD(int, ftruncate64, "truncate", (int fd, off64_t n), (fd, n))
+BY_PATH(rename, "rename", (const char *path, const char *to), (path, to), AT_FDCWD)
+BY_PATH(renameat, "rename", (int dir, const char *path, int to_dir, const char *to), (dir, path, to_dir, to), dir)
+BY_PATH(unlink, "unlink", (const char *path), (path), AT_FDCWD)
+BY_PATH(unlinkat, "unlink", (int dir, const char *path, int flags), (dir, path, flags), dir)
+
+#define OPEN(name)                                                                                                     \
+  int name(const char *path, int flags, ...) {                                                                         \
+    int (*real)(const char *, int, ...);                                                                               \
+    va_list more;                                                                                                      \
+    *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
+    va_start(more, flags);                                                                                             \
+    unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;                                        \
+    va_end(more);                                                                                                      \
+    return at_is_under(AT_FDCWD, path) && fails("open") ? -1 : real(path, flags, mode);                                \
+  }
+
+#define OPENAT(name)                                                                                                   \
+  int name(int dir, const char *path, int flags, ...) {                                                                \
+    int (*real)(int, const char *, int, ...);                                                                          \
+    va_list more;                                                                                                      \
+    *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
+    va_start(more, flags);                                                                                             \
+    unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, unsigned) : 0;                                        \
+    va_end(more);                                                                                                      \
+    return at_is_under(dir, path) && fails("open") ? -1 : real(dir, path, flags, mode);                                \
+  }
+
+OPEN(open)
+OPEN(open64)
+OPENAT(openat)
+OPENAT(openat64)
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
