@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/must.h"
 #include "base/fault_point.h"
+#include "base/must.h"
 #include "store/filesystem.h"
 #include "store/migration.h"
 #include "store/reason.h"

@@ -294,6 +294,7 @@ void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job
   bool was_absent = p->is_absent;
   p->has_hello = p->has_news = true;
   p->has_state = false;
+  p->round_told = hello->round;
   p->job_reason = ERR_OK;
   p->is_absent = p->is_slow = false;
   p->missed_without_session = p->missed_with_session = 0;
@@ -317,11 +318,17 @@ void round_on_state(struct round_machine *m, size_t peer, const struct wire_stat
   struct round_peer *p = &m->peers[peer];
   p->state = *state;
   p->has_state = true;
+  p->round_told = state->round;
   if (state->epoch_steps > 0 && state->epoch_steps <= MAX_SAMPLES)
     p->epoch_steps = state->epoch_steps;
   machine_take_notice(m, peer, &state->notice);
   inbox_newest(&p->inbox, &state->newest);
   pump(m, peer, now_ms);
+}
+
+uint64_t round_copy_for(const struct round_machine *m, size_t peer) {
+  uint64_t at = m->peers[peer].round_told;
+  return m->committed.round >= at + JUMP_FROM ? UINT64_MAX : at + 1;
 }
 
 void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms) {

@@ -91,6 +91,10 @@ void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job
                     uint64_t now_ms);
 void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms);
 void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms);
+
+/* The newest round of which the peer is given a full copy: the one that it has in work, so that what it merges does not hang on
+ * when it asks, as it does after a restart. UINT64_MAX: any, for one that is so far behind that it jumps. */
+uint64_t round_copy_for(const struct round_machine *m, size_t peer);
 void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms);
 void round_on_payload(struct round_machine *m, size_t peer, const struct manifest *manifest, uint8_t *payload,
                       uint64_t now_ms);

@@ -31,7 +31,7 @@ static uint64_t vouched_round(const struct round_machine *m, bool must_prove) {
 }
 
 bool machine_should_jump(const struct round_machine *m, uint64_t now_ms) {
-  return now_ms >= m->next_jump_ms && vouched_round(m, false) >= m->reached.round + 2;
+  return now_ms >= m->next_jump_ms && vouched_round(m, false) >= m->reached.round + JUMP_FROM;
 }
 
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */
@@ -99,7 +99,7 @@ void machine_tick_jumping(struct round_machine *m, uint64_t now_ms) {
   bool has_enough = n_hopeful == 0 || (m->is_adopting && n_ready >= MAX_ADOPTED_COPIES);
   if (!has_enough && now_ms < m->wait_until_ms)
     return;
-  uint64_t vouched = vouched_round(m, true), least = m->is_adopting ? 1 : m->reached.round + 2;
+  uint64_t vouched = vouched_round(m, true), least = m->is_adopting ? 1 : m->reached.round + JUMP_FROM;
   m->wait_until_ms = 0;
   if (vouched < least) {
     doubt_claims(m);

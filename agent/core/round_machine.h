@@ -10,6 +10,7 @@
 
 enum {
   HALTED_RETRY_MS = 5000,
+  JUMP_FROM = 2, /* committed rounds behind */
   JUMP_RETRY_MS = 5000,
   MAX_ADOPTED_COPIES = 3, /* a joiner starts from the median of so many */
   TRAIN_FAILURES_HALVE = 2,

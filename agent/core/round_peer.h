@@ -23,6 +23,7 @@ struct round_peer {
   bool has_hello; /* in this session, for this job, with equal schema and contract */
   bool has_state; /* since the last HELLO */
   struct wire_state state;
+  uint64_t round_told;        /* that it has committed, by its last HELLO or STATE */
   struct wire_notice noticed; /* the last one that was told, sessions and all */
   enum err link_reason;       /* why there is no session; ERR_OK while one stands */
   enum err job_reason;        /* why the job is refused: stands until a HELLO says otherwise */

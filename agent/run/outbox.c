@@ -118,17 +118,6 @@ static const struct served *full_copy(const struct publication *p) {
   return s->fd >= 0 ? s : NULL;
 }
 
-static enum err find_full(const struct outbox *o, size_t i, const struct served **out) {
-  if (i > 0)
-    return ERR_NOT_FOUND;
-  for (size_t k = o->n_entries; k > 0; k--) {
-    *out = full_copy(&o->entries[k - 1]);
-    if (*out)
-      return ERR_OK;
-  }
-  return o->n_entries == 0 ? ERR_NOT_YET : ERR_GONE;
-}
-
 static enum err find_link(const struct outbox *o, uint64_t first, size_t i, const struct served **out) {
   if (o->n_entries == 0 || first > o->entries[o->n_entries - 1].update.manifest.sequence)
     return i == 0 ? ERR_NOT_YET : ERR_NOT_FOUND;
@@ -144,13 +133,25 @@ static enum err find_link(const struct outbox *o, uint64_t first, size_t i, cons
   return ERR_NOT_FOUND;
 }
 
-enum err outbox_find(const struct outbox *o, enum manifest_kind kind, uint64_t first, size_t i,
-                     uint8_t out_bytes[MANIFEST_BYTES]) {
+enum err outbox_find_link(const struct outbox *o, uint64_t first, size_t i, uint8_t out_bytes[MANIFEST_BYTES]) {
   const struct served *found = NULL;
-  enum err e = kind == MANIFEST_FULL ? find_full(o, i, &found) : find_link(o, first, i, &found);
+  enum err e = find_link(o, first, i, &found);
   if (e == ERR_OK)
     memcpy(out_bytes, found->bytes, MANIFEST_BYTES);
   return e;
+}
+
+enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]) {
+  const struct served *newest = NULL, *fit = NULL;
+  for (size_t k = o->n_entries; k > 0 && fit == NULL; k--) {
+    const struct served *s = full_copy(&o->entries[k - 1]);
+    newest = newest == NULL ? s : newest;
+    fit = s != NULL && s->manifest.round <= round ? s : NULL;
+  }
+  if (newest == NULL)
+    return o->n_entries == 0 ? ERR_NOT_YET : ERR_GONE;
+  memcpy(out_bytes, fit != NULL ? fit->bytes : newest->bytes, MANIFEST_BYTES);
+  return ERR_OK;
 }
 
 static const struct served *find_root(const struct outbox *o, const struct digest *root) {

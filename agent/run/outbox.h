@@ -47,9 +47,10 @@ void outbox_publish(struct outbox *o, struct scribe_result *result);
 /* Closes the full copies but the newest one: their files are the largest, and while they are open the disk has them. */
 void outbox_shrink(struct outbox *o);
 
-/* As struct gossip_events says. */
-enum err outbox_find(const struct outbox *o, enum manifest_kind kind, uint64_t first, size_t i,
-                     uint8_t out_bytes[MANIFEST_BYTES]);
+/* As find_manifest of struct gossip_events says: the i-th link from `first` on; the newest full copy that is not of a later
+ * round, or else the newest. */
+enum err outbox_find_link(const struct outbox *o, uint64_t first, size_t i, uint8_t out_bytes[MANIFEST_BYTES]);
+enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]);
 enum err outbox_read(const struct outbox *o, const struct digest *root, uint64_t offset, uint8_t *out, size_t n);
 
 #endif

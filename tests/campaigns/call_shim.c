@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 struct sqlite3;
-int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why);
+int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context,
+                 char **why);
 void randombytes_buf(void *out, size_t n);
 
 static bool is_on(const char *name) {
@@ -30,7 +31,8 @@ static bool is_on(const char *name) {
 
 /* ---- SQLite, libsodium */
 
-int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why) {
+int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context,
+                 char **why) {
   int (*real)(struct sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
   static atomic_bool is_begun;
   *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_exec");

@@ -21,7 +21,7 @@ from test_crash import CRIMES, Ledger
 from test_hostile import HELLO, MANIFEST, STATE, Liar
 
 KILLS_A_SWARM = 250
-TRAINS = {"training", "publishing", "gathering", "merging", "committing", "idle"}
+WORKS = {"training", "publishing", "gathering", "merging", "committing", "idle", "jumping", "alone", "finished"}
 
 
 # ---- a peer that writes down what it sees ----
@@ -108,7 +108,7 @@ def wait_trains(site, timeout=20):
     """Until it works on a round; seconds since it was started."""
     def works():
         with contextlib.suppress(OSError, KeyError, ValueError):
-            return site.job()["phase"] in TRAINS
+            return site.job()["phase"] in WORKS
         if not site.is_running:
             raise AssertionError(f"{site.name} ended with {site.process.returncode}: {site.log[-600:]}")
         return False
@@ -322,7 +322,7 @@ def final_models(seed, n_rounds, rng, n_kills, failures):
     done = 0
     with Swarm("ab", [("a", "b")], rows=400, test_rows=60,
                job={"model": "dense 8, relu, dense classes", "count": n_rounds,
-                    "train": {"epochs": 20, "batch": 16, "learning_rate": 0.05, "momentum": 0.9}},
+                    "train": {"epochs": 100, "batch": 16, "learning_rate": 0.05, "momentum": 0.9}},
                site={"round": {"deadline_min_s": 60, "deadline_max_s": 60, "meet_s": 20}}) as swarm:
         for i, name in enumerate("ab"):
             write_points(swarm[name].folder / "train.csv", 400, f"{seed} {i}")

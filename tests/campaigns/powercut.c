@@ -502,7 +502,8 @@ static bool file_is(struct store *s, const struct digest *name, const uint8_t *e
 static const char *outbox_fault(struct store *s, uint64_t newest) {
   struct store_outbox_entry entries[KEEP_PAYLOADS];
   size_t n = 0;
-  if (store_outbox(s, &job_one, entries, KEEP_PAYLOADS, &n) != ERR_OK || n != (newest < KEEP_PAYLOADS ? newest : KEEP_PAYLOADS))
+  if (store_outbox(s, &job_one, entries, KEEP_PAYLOADS, &n) != ERR_OK ||
+      n != (newest < KEEP_PAYLOADS ? newest : KEEP_PAYLOADS))
     return "the updates that are offered again are not all there";
   for (size_t i = 0; i < n; i++) {
     struct round_bytes b = round_bytes(entries[i].label);
@@ -543,7 +544,8 @@ static const char *judge(struct fixture *f, uint64_t n_acked, uint64_t epoch) {
       fault = outbox_fault(s, r.sequence);
     if (fault == NULL && r.at == RESUME_PUBLISHED && round_commit(s, round) != ERR_OK)
       fault = "the round cannot be finished";
-    if (fault == NULL && (round_publish(s, round + 1, r.sequence + 1) != ERR_OK || round_commit(s, round + 1) != ERR_OK))
+    if (fault == NULL &&
+        (round_publish(s, round + 1, r.sequence + 1) != ERR_OK || round_commit(s, round + 1) != ERR_OK))
       fault = "no further round is possible";
   }
   store_close(s);
@@ -552,7 +554,8 @@ static const char *judge(struct fixture *f, uint64_t n_acked, uint64_t epoch) {
 
 /* Cuts the power after that many calls; whether a disk was found that is not as it should be. */
 static size_t cut(size_t at, size_t n_images, struct rng *rng) {
-  uint64_t n_acked = at + 1 < n_ops ? ops[at + 1].n_told : n_told, epoch = at + 1 < n_ops ? ops[at + 1].epoch : told_epoch;
+  uint64_t n_acked = at + 1 < n_ops ? ops[at + 1].n_told : n_told,
+           epoch = at + 1 < n_ops ? ops[at + 1].epoch : told_epoch;
   size_t n_failures = 0;
   for (size_t i = 0; i < n_images; i++) {
     struct fixture image = {0};

@@ -713,6 +713,21 @@ START_TEST(a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk) {
 }
 END_TEST
 
+START_TEST(a_full_copy_is_not_ahead_of_the_round_that_its_receiver_works_on) {
+  struct swarm *s = forever(2);
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 5, 60000));
+  struct round_machine *m = s->agents[0].machine;
+  for (uint64_t told = 0; told <= m->committed.round + 1; told++) {
+    struct hello_job hello = {.round = told};
+    round_on_hello(m, 0, &hello, NULL, s->now_ms);
+    bool jumps = told + 2 <= m->committed.round;
+    ck_assert_uint_eq(round_copy_for(m, 0), jumps ? UINT64_MAX : told + 1);
+  }
+  swarm_free(s);
+}
+END_TEST
+
 /* ---- alone and the end -------------------------------------------------------------------------------------------- */
 
 START_TEST(alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange) {
@@ -888,6 +903,7 @@ int main(void) {
       a_tight_disk_publishes_nothing_and_nobody_waits, training_runs_beside_the_commit_and_nothing_leaves_before_it,
       a_rolled_back_store_is_proved_and_starts_a_new_chain,
       a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk,
+      a_full_copy_is_not_ahead_of_the_round_that_its_receiver_works_on,
       alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange,
       alone_survives_a_restart_and_its_end_is_short, two_of_three_with_min_peers_two_wait_for_the_third,
       who_has_finished_is_served_and_not_waited_for, the_end_waits_for_a_follower_at_most_the_linger,
