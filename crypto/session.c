@@ -7,11 +7,11 @@
 
 enum err session_new(const struct session_keys *keys, const struct session_ends *ends, uint64_t now_ms,
                      struct session **out_session) {
-  struct session *s = sodium_malloc(sizeof *s);
+  struct session *s = sodium_malloc(sizeof *s + sizeof *s->keys);
   if (!s)
     return ERR_NO_MEMORY;
   *s = (struct session){.ends = *ends, .created_ms = now_ms};
-  s->keys = *keys; /* not through a temporary, which would keep a copy on the stack */
+  s->keys[0] = *keys; /* not through a temporary, which would keep a copy on the stack */
   *out_session = s;
   return ERR_OK;
 }
@@ -44,16 +44,16 @@ static struct bulk *bulk_of(struct session *s, size_t n_plain) {
 
 static void body_seal(struct session *s, uint64_t counter, const uint8_t *head, uint8_t *body, size_t n_plain) {
   struct bulk *b = bulk_of(s, n_plain);
-  if (!b || !bulk_seal(b, s->keys.send, counter, head, FRAME_HEAD_BYTES, body, n_plain))
-    aead_seal(s->keys.send, counter, head, FRAME_HEAD_BYTES, body, n_plain, body);
+  if (!b || !bulk_seal(b, s->keys[0].send, counter, head, FRAME_HEAD_BYTES, body, n_plain))
+    aead_seal(s->keys[0].send, counter, head, FRAME_HEAD_BYTES, body, n_plain, body);
 }
 
 static enum err body_open(struct session *s, uint64_t counter, const uint8_t *head, uint8_t *body, size_t n_plain) {
   struct bulk *b = bulk_of(s, n_plain);
-  enum err e = b ? bulk_open(b, s->keys.receive, counter, head, FRAME_HEAD_BYTES, body, n_plain) : ERR_NO_MEMORY;
+  enum err e = b ? bulk_open(b, s->keys[0].receive, counter, head, FRAME_HEAD_BYTES, body, n_plain) : ERR_NO_MEMORY;
   if (e != ERR_NO_MEMORY)
     return e;
-  return aead_open(s->keys.receive, counter, head, FRAME_HEAD_BYTES, body, n_plain + AEAD_TAG_BYTES, body);
+  return aead_open(s->keys[0].receive, counter, head, FRAME_HEAD_BYTES, body, n_plain + AEAD_TAG_BYTES, body);
 }
 
 static void session_count(struct session *s, size_t n_plain) {

@@ -40,7 +40,6 @@ struct session_ends {
 /* Read freely; written only here. */
 struct session {
   struct session_ends ends;
-  struct session_keys keys;
   uint64_t created_ms;
   uint64_t next_send;    /* counter of the next frame out */
   uint64_t next_receive; /* lowest counter still acceptable */
@@ -48,6 +47,7 @@ struct session {
   uint64_t n_bytes;      /* their plaintext */
   struct bulk *bulk;     /* for long frames; NULL: not yet, or not on this host */
   bool has_no_bulk;
+  struct session_keys keys[]; /* one */
 };
 
 /* Copies the keys; the caller wipes its own. ERR_NO_MEMORY. */

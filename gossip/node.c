@@ -250,7 +250,7 @@ static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_
   send_forget(g, p);
   peer_tell(g, p);
   dial_later(g, p);
-  enum err e = identity_key_x25519(&config->key, p->x25519);
+  enum err e = g->seals->peer_static(&config->key, p->x25519);
   if (e != ERR_OK)
     snprintf(out_why, MAX_REASON_BYTES, "%s: this is no usable key", config->name);
   return e;
@@ -276,6 +276,12 @@ static void tables_free(struct gossip *g) {
 
 enum err node_new(const struct gossip_config *config, const struct gossip_events *events, struct gossip **out_node,
                   char out_why[MAX_REASON_BYTES]) {
+  struct node_self self = {config->identity, *identity_public(config->identity)};
+  return node_new_with(&seals_noise, &self, config, events, out_node, out_why);
+}
+
+enum err node_new_with(const struct seals *seals, const struct node_self *self, const struct gossip_config *config,
+                       const struct gossip_events *events, struct gossip **out_node, char out_why[MAX_REASON_BYTES]) {
   enum err e = config_check(config, out_why);
   if (e != ERR_OK)
     return e;
@@ -290,6 +296,8 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
     snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
     return ERR_NO_MEMORY;
   }
+  g->seals = seals;
+  g->self = *self;
   g->config = *config;
   g->config.peers = NULL;
   g->config.jobs = NULL;
@@ -320,7 +328,7 @@ void node_free(struct gossip *g) {
   for (size_t i = 0; i < g->n_peers; i++) {
     struct peer *p = &g->peers[i];
     for (size_t k = 0; k < N_SLOTS; k++)
-      session_free(p->slots[k].session);
+      g->seals->session_free(p->slots[k].session);
     handshake_forget(g, p);
     outbox_clear(&p->outbox);
     fetches_done(&p->fetches);

@@ -12,7 +12,6 @@
 
 #include "base/due.h"
 #include "base/rng.h"
-#include "crypto/session.h"
 #include "gossip/allowance.h"
 #include "gossip/fetch.h"
 #include "gossip/gate.h"
@@ -20,6 +19,7 @@
 #include "gossip/link.h"
 #include "gossip/notes.h"
 #include "gossip/outbox.h"
+#include "gossip/seals.h"
 #include "gossip/serve.h"
 #include "gossip/strangers.h"
 
@@ -130,6 +130,8 @@ struct peer {
 
 struct gossip {
   struct gossip_config config; /* peers: NULL, they are in the table below */
+  const struct seals *seals;
+  struct node_self self;
   struct gossip_job_config jobs[MAX_JOBS_IN_HELLO];
   bool is_ended[MAX_JOBS_IN_HELLO]; /* a job that runs no more keeps its index */
   struct gossip_events events;
@@ -154,6 +156,11 @@ struct gossip {
  * identity_key_x25519 says of a peer's key. */
 MUST_USE enum err node_new(const struct gossip_config *config, const struct gossip_events *events,
                            struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
+
+/* The same with ciphers of the caller's, or without any: for nodes that are not opened by gossip_open. */
+MUST_USE enum err node_new_with(const struct seals *seals, const struct node_self *self,
+                                const struct gossip_config *config, const struct gossip_events *events,
+                                struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
 void node_free(struct gossip *g);
 
 /* What a link tells is given to this. */

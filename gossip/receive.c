@@ -193,7 +193,7 @@ static enum err manifest_judge(const struct gossip *g, const struct peer *p, con
     return ERR_CONTRACT;
   if (!identity_key_equal(&m->origin, &p->config.key))
     return ERR_ORIGIN;
-  if (manifest_verify(m) != ERR_OK)
+  if (g->seals->verify_manifest(m) != ERR_OK)
     return ERR_SIGNATURE;
   *out_job = job;
   return m->n_payload <= g->config.payload_bound ? ERR_OK : ERR_LENGTH;
@@ -280,7 +280,7 @@ static void on_ask_job(struct gossip *g, struct peer *p, const struct message *m
 }
 
 static bool is_known_key(const struct gossip *g, const struct identity_key *key) {
-  if (identity_key_equal(key, identity_public(g->config.identity)))
+  if (identity_key_equal(key, &g->self.key))
     return true;
   for (size_t i = 0; i < g->n_peers; i++)
     if (identity_key_equal(key, &g->peers[i].config.key))
@@ -293,7 +293,7 @@ static enum err job_file_judge(const struct gossip *g, const struct job_file *f)
     return ERR_SWARM;
   if (!is_known_key(g, &f->proposer))
     return ERR_ORIGIN;
-  return job_file_verify(f);
+  return g->seals->verify_job_file(f);
 }
 
 static void on_job_file(struct gossip *g, struct peer *p, const struct message *m) {

@@ -85,7 +85,7 @@ static void count_sent(struct gossip *g, struct peer *p, size_t n) {
 
 enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *frame, size_t n_plain) {
   struct slot *live = &p->slots[SLOT_LIVE];
-  enum err e = session_seal(live->session, node_now(g), type, frame, n_plain);
+  enum err e = g->seals->seal(live->session, node_now(g), type, frame, n_plain);
   if (e != ERR_OK) {
     g->link.frame_drop(g->link.context);
     return e;

@@ -7,27 +7,27 @@
 
 /* ---- slots ---------------------------------------------------------------------------------------------------------- */
 
-static void slot_clear(struct slot *s) {
-  session_free(s->session);
+static void slot_clear(const struct gossip *g, struct slot *s) {
+  g->seals->session_free(s->session);
   *s = (struct slot){0};
 }
 
 /* The end of a session that was live. */
-static void slot_retire(struct peer *p, struct slot *s) {
+static void slot_retire(const struct gossip *g, struct peer *p, struct slot *s) {
   if (s->session)
     p->retired[p->n_retired++ % MAX_RETIRED] = (struct retired){s->session->ends.own_index, s->conn};
-  slot_clear(s);
+  slot_clear(g, s);
 }
 
 /* The end of a session whose initiator has not proven its key: its first message may have been a replay. */
-static void slot_disprove(struct peer *p, struct slot *s) {
+static void slot_disprove(const struct gossip *g, struct peer *p, struct slot *s) {
   if (s->session)
     peer_count(p, ERR_HANDSHAKE);
-  slot_clear(s);
+  slot_clear(g, s);
 }
 
-static void slot_move(struct slot *to, struct slot *from) {
-  slot_clear(to);
+static void slot_move(const struct gossip *g, struct slot *to, struct slot *from) {
+  slot_clear(g, to);
   *to = *from;
   *from = (struct slot){0};
 }
@@ -110,7 +110,7 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
   if (!live->session)
     return;
   uint64_t conn = live->conn;
-  slot_retire(p, live);
+  slot_retire(g, p, live);
   session_forget_previous(g, p);
   session_down(g, p, reason);
   conn_close(g, p, conn);
@@ -120,9 +120,9 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
 void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn) {
   for (enum slot_name i = SLOT_PENDING; i < N_SLOTS; i++)
     if (p->slots[i].conn == conn)
-      slot_disprove(p, &p->slots[i]);
+      slot_disprove(g, p, &p->slots[i]);
   if (p->slots[SLOT_PREVIOUS].conn == conn)
-    slot_retire(p, &p->slots[SLOT_PREVIOUS]);
+    slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
   if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn) {
     peer_explain(g, p, ERR_NO_SESSION, "the connection was lost");
     session_end(g, p, ERR_NO_SESSION);
@@ -167,7 +167,7 @@ void session_forget_previous(struct gossip *g, struct peer *p) {
   if (!previous->session)
     return;
   uint64_t conn = previous->conn;
-  slot_retire(p, previous);
+  slot_retire(g, p, previous);
   timer_clear(g, p, TIMER_PREVIOUS);
   if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn != conn)
     conn_close(g, p, conn);
@@ -178,7 +178,7 @@ void session_forget_pending(struct gossip *g, struct peer *p) {
     struct slot *s = &p->slots[i];
     uint64_t age_ms = node_now(g) - s->begun_ms;
     if (s->session && age_ms >= PENDING_KEEP_MS)
-      slot_disprove(p, s);
+      slot_disprove(g, p, s);
     else if (s->session)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS - age_ms);
   }
@@ -189,7 +189,7 @@ void session_forget_pending(struct gossip *g, struct peer *p) {
 /* Of two sessions with one agent the one that the lower key began stays; of two from the same side the newer. */
 static bool is_preferred(const struct gossip *g, const struct peer *p, const struct slot *live,
                          const struct slot *fresh) {
-  bool we_are_lower = identity_key_compare(identity_public(g->config.identity), &p->config.key) < 0;
+  bool we_are_lower = identity_key_compare(&g->self.key, &p->config.key) < 0;
   bool live_is_ours = live->session->ends.is_initiator, fresh_is_ours = fresh->session->ends.is_initiator;
   return live_is_ours == fresh_is_ours || fresh_is_ours == we_are_lower;
 }
@@ -228,7 +228,7 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
   bool is_restart = live->session && live->boot_epoch != fresh->boot_epoch;
   if (live->session && !is_restart && live->conn != fresh->conn && !is_preferred(g, p, live, fresh)) {
     uint64_t conn = fresh->conn;
-    slot_clear(fresh);
+    slot_clear(g, fresh);
     conn_close(g, p, conn);
     return false;
   }
@@ -241,8 +241,8 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
   if (!live->session || is_restart)
     p->live_ms = node_now(g);
   if (live->session) {
-    slot_retire(p, &p->slots[SLOT_PREVIOUS]);
-    slot_move(&p->slots[SLOT_PREVIOUS], live);
+    slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
+    slot_move(g, &p->slots[SLOT_PREVIOUS], live);
   }
   *live = proven;
   session_arm(g, p, live);
@@ -270,7 +270,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
 /* ---- handshake, initiator -------------------------------------------------------------------------------------------- */
 
 void handshake_forget(struct gossip *g, struct peer *p) {
-  noise_free(p->noise);
+  g->seals->noise_free(p->noise);
   p->noise = NULL;
   timer_clear(g, p, TIMER_HANDSHAKE);
 }
@@ -291,7 +291,7 @@ void handshake_start(struct gossip *g, struct peer *p) {
   uint8_t frame[HANDSHAKE_1_BYTES];
   uint32_t index = index_new(g, p);
   struct offer offer = offer_of(g, index);
-  enum err e = handshake_1_write(identity_x25519(g->config.identity), p->x25519, &offer, &p->noise, frame);
+  enum err e = g->seals->write_1(&g->self, p->x25519, &offer, &p->noise, frame);
   timer_set(g, p, TIMER_HANDSHAKE, HANDSHAKE_RETRY_MS / 2 + rng_below(&g->rng, HANDSHAKE_RETRY_MS));
   if (e != ERR_OK) {
     peer_count(p, e);
@@ -331,12 +331,9 @@ static enum err offer_judge(const struct gossip *g, const struct offer *theirs, 
 
 static enum err slot_fill(struct gossip *g, struct slot *s, const struct peer *p, struct noise *n, uint64_t conn,
                           uint32_t own_index, const struct offer *theirs, bool is_initiator) {
-  struct session_keys keys;
   struct session_ends ends = {p->config.key, own_index, theirs->session_index, is_initiator};
   struct session *session;
-  noise_split(n, &keys);
-  enum err e = session_new(&keys, &ends, node_now(g), &session);
-  session_keys_wipe(&keys);
+  enum err e = g->seals->session_new(n, &ends, node_now(g), &session);
   if (e == ERR_OK)
     *s = (struct slot){.session = session, .conn = conn, .boot_epoch = theirs->boot_epoch, .begun_ms = node_now(g)};
   return e;
@@ -354,7 +351,7 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     return;
   }
   struct answer answer;
-  enum err e = handshake_2_read(p->noise, head, frame, n, &answer);
+  enum err e = g->seals->read_2(p->noise, head, frame, n, &answer);
   if (e != ERR_OK) {
     peer_count(p, e);
     return;
@@ -403,10 +400,10 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
   answer.verdict = offer_judge(g, theirs, &answer.version);
   uint32_t index = answer.verdict == ERR_OK ? index_new(g, p) : 0;
   answer.own = offer_of(g, index);
-  enum err e = handshake_2_write(n, theirs->session_index, &answer, frame);
+  enum err e = g->seals->write_2(n, theirs->session_index, &answer, frame);
   if (e == ERR_OK && answer.verdict == ERR_OK) {
     struct slot *place = pending_place(p, conn);
-    slot_disprove(p, place);
+    slot_disprove(g, p, place);
     if (p->timers[TIMER_PENDING] == TIMER_OFF)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
     e = slot_fill(g, place, p, n, conn, index, theirs, false);
@@ -430,22 +427,21 @@ static void handshake_refuse(struct gossip *g, const char *address, enum err rea
 
 void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
                             const uint8_t *frame, size_t n) {
-  const struct x25519_pair *own = identity_x25519(g->config.identity);
-  enum err e = conn_is_accepted(conn) ? handshake_1_check(own->public_key, head, frame, n) : ERR_FRAME;
+  enum err e = conn_is_accepted(conn) ? g->seals->check_1(&g->self, head, frame, n) : ERR_FRAME;
   if (e == ERR_OK && !strangers_allow(&g->strangers, address, node_now(g)))
     e = ERR_BACKLOG;
   struct noise *noise = NULL;
   struct offer offer;
   if (e == ERR_OK)
-    e = handshake_1_read(own, frame, &noise, &offer);
-  struct peer *p = e == ERR_OK ? peer_of_static(g, noise_peer_static(noise)) : NULL;
+    e = g->seals->read_1(&g->self, frame, &noise, &offer);
+  struct peer *p = e == ERR_OK ? peer_of_static(g, g->seals->static_of_peer(noise)) : NULL;
   if (p && peer_is_banned(g, p))
     peer_count(p, ERR_BACKLOG);
   else if (p)
     handshake_answer(g, p, conn, noise, &offer);
   else
     handshake_refuse(g, address, e == ERR_OK ? ERR_UNKNOWN_KEY : e);
-  noise_free(noise);
+  g->seals->noise_free(noise);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------------------------------- */
@@ -460,7 +456,7 @@ static void slot_blame(struct gossip *g, struct peer *p, struct slot *s, enum er
     peer_explain(g, p, ERR_NO_SESSION, "the session was ended: %s", err_sentence(e));
     session_end(g, p, e);
   } else {
-    slot_clear(s);
+    slot_clear(g, s);
   }
 }
 
@@ -479,7 +475,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
     index_blame(g, head->session_index, conn, address);
     return NULL;
   }
-  enum err e = session_open_frame(s->session, node_now(g), head, frame);
+  enum err e = g->seals->open(s->session, node_now(g), head, frame);
   if (e != ERR_OK) {
     slot_blame(g, p, s, e);
     return NULL;
@@ -493,7 +489,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
   if (s == &p->slots[SLOT_PENDING] || s == &p->slots[SLOT_PENDING_2]) {
     if (peer_is_banned(g, p)) { /* begun before the ban */
       peer_count(p, ERR_BACKLOG);
-      slot_clear(s);
+      slot_clear(g, s);
       return NULL;
     }
     fetches_add_rtt(&p->fetches, node_now(g) - s->begun_ms);

@@ -87,7 +87,7 @@ static const struct sim_used *published_find(const struct sim_agent *a, size_t p
   const struct sim *s = a->sim;
   const struct sim_used *u = used_find(s->agents[a->peers[peer].agent], m);
   for (size_t i = 0; i < s->n_agents && !u; i++)
-    if (identity_key_equal(identity_public(s->agents[i]->identity), &m->origin))
+    if (identity_key_equal(&s->agents[i]->key, &m->origin))
       u = used_find(s->agents[i], m);
   return u;
 }

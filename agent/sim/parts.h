@@ -21,6 +21,10 @@ void sim_arrive(struct sim_agent *a, const struct sim_event *e); /* SIM_FRAME, S
 void sim_close_wires(struct sim *s, size_t a, size_t b);         /* b SIZE_MAX: all of a */
 void sim_heartbeat_missed(struct sim *s, size_t a, size_t b);
 
+/* sim.c: by the simulation's fidelity */
+const struct seals *sim_seals(const struct sim *s);
+void sim_sign(struct manifest *m, const struct sim_agent *a);
+
 /* ports.c */
 struct gossip_events sim_gossip_events(struct sim_agent *a);
 struct round_ports sim_round_ports(struct sim_agent *a);

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "agent/sim/parts.h"
+#include "gossip/seals.h"
 
 void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text) {
   const struct sim_watch *w = &a->sim->watch;
@@ -26,8 +27,8 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
   struct manifest proof;
   (void)job;
   bool is_proved = hello->has_proof && manifest_read(hello->proof, MANIFEST_BYTES, &proof) == ERR_OK &&
-                   identity_key_equal(&proof.origin, identity_public(a->identity)) &&
-                   digest_equal(&proof.job, &a->sim->job.job) && manifest_verify(&proof) == ERR_OK;
+                   identity_key_equal(&proof.origin, &a->key) && digest_equal(&proof.job, &a->sim->job.job) &&
+                   sim_seals(a->sim)->verify_manifest(&proof) == ERR_OK;
   if (hello->has_proof && !is_proved)
     gossip_count(a->node, peer, ERR_FALSE_HISTORY);
   round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, a->sim->now_ms);
@@ -228,7 +229,7 @@ static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIF
   struct sim_agent *a = context;
   if (a->lie_in_manifest)
     a->lie_in_manifest(m);
-  manifest_sign(m, a->identity);
+  sim_sign(m, a);
   manifest_write(m, out_bytes);
 }
 

@@ -48,6 +48,7 @@ struct key {
 };
 
 static const char *const topology_words[] = {"full", "ring", "random", NULL};
+static const char *const fidelity_words[] = {"sealed", "protocol", NULL};
 static const char *const action_words[] = {"kill", "start", "wipe", "pause", "fill",
                                            "free", "part",  "mute", "heal",  NULL};
 static const char *const flag_words[] = {"false", "true", NULL};
@@ -65,6 +66,7 @@ static const struct key keys[] = {
     {GROUP_TOP, "agents", offsetof(struct scenario, n_agents), FORM_WHOLE, NULL, 1, MAX_SCENARIO_AGENTS, NULL, 0},
     {TOP(topology), FORM_WORD, "ring", 0, 0, topology_words, 0},
     {TOP(degree), FORM_WHOLE, "4", 1, MAX_DEGREE, NULL, 0},
+    {TOP(fidelity), FORM_WORD, "sealed", 0, 0, fidelity_words, 0},
     {TOP(rounds), FORM_WHOLE, "20", 1, 1000000, NULL, 0},
     {TOP(model_kib), FORM_WHOLE, "100", 1, 1 << 20, NULL, 0},
     {TOP(duration_s), FORM_REAL, "86400", 1, 1e9, NULL, 0},
@@ -523,7 +525,8 @@ static void act_link(struct sim *s, size_t a, size_t b, const void *context) {
 struct sim *scenario_sim(const struct scenario *c) {
   static void (*const connect[])(const struct scenario *, struct sim *) = {
       [TOPOLOGY_FULL] = connect_full, [TOPOLOGY_RING] = connect_ring, [TOPOLOGY_RANDOM] = connect_random};
-  struct sim *s = sim_new((size_t)c->n_agents, (size_t)c->model_kib * BYTES_PER_KIB / sizeof(double), c->seed);
+  struct sim *s = sim_new_as((enum sim_fidelity)c->fidelity, (size_t)c->n_agents,
+                             (size_t)c->model_kib * BYTES_PER_KIB / sizeof(double), c->seed);
   set_link(&s->default_link, &c->link);
   connect[c->topology](c, s);
   for (size_t i = 0; i < s->n_agents; i++) {

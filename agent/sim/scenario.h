@@ -3,6 +3,7 @@
  *   seed: 1                  the story; every number has a default
  *   agents: 8                numbered from 0
  *   topology: ring           full, ring, random (each dials `degree` others)
+ *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
  *   rounds: 20               the last one
  *   model_kib: 100
  *   link: { delay_ms: 40, rate_kbit: 4000 }
@@ -81,6 +82,7 @@ struct scenario {
   uint64_t seed, n_agents, degree, rounds, model_kib;
   double duration_s; /* at most, of virtual time */
   unsigned topology; /* enum scenario_topology */
+  unsigned fidelity; /* enum sim_fidelity */
   struct scenario_link link;
   struct scenario_host host;
   struct scenario_round round;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/sim/parts.h"
+#include "agent/sim/plain.h"
 #include "base/must.h"
 #include "gossip/node.h"
 
@@ -54,6 +55,28 @@ static int by_key(const void *a, const void *b) {
   return identity_key_compare(identity_public(*x), identity_public(*y));
 }
 
+/* Ascending by key; without ciphers nobody has an identity. */
+static struct identity **identities(const struct sim *s) {
+  struct identity **ids = zeros(s->n_agents, sizeof(void *));
+  if (s->fidelity == SIM_PROTOCOL)
+    return ids;
+  for (size_t i = 0; i < s->n_agents; i++)
+    ids[i] = identity_numbered(i);
+  qsort(ids, s->n_agents, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
+  return ids;
+}
+
+const struct seals *sim_seals(const struct sim *s) {
+  return s->fidelity == SIM_PROTOCOL ? &plain_seals : &seals_noise;
+}
+
+void sim_sign(struct manifest *m, const struct sim_agent *a) {
+  if (a->identity)
+    manifest_sign(m, a->identity);
+  else
+    plain_sign(m, &a->key);
+}
+
 static struct round_config config_default(const struct sim *s) {
   size_t n_bytes = s->dims * sizeof(double);
   return (struct round_config){
@@ -79,6 +102,7 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
       .sim = s,
       .number = number,
       .identity = identity,
+      .key = identity ? *identity_public(identity) : plain_key(number),
       .config = config_default(s),
       .samples = 100,
       .host = {.speed = 1, .loading_ms = 5, .training_ms = 1000, .merging_ms = 5, .writing_ms = 20},
@@ -92,8 +116,12 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
 }
 
 struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
-  struct identity **ids = zeros(n, sizeof(void *));
+  return sim_new_as(SIM_SEALED, n, dims, seed);
+}
+
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed) {
   struct sim *s = zeros(1, sizeof *s);
+  s->fidelity = fidelity;
   rng_init(&s->rng, seed);
   s->seed = seed;
   s->now_ms = SIM_START_MS;
@@ -104,9 +132,7 @@ struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
   s->job = (struct gossip_job_config){.schema_text = "tensor 1: x f64 shared\n", .contract_text = "contract: 1\n"};
   s->job.job.bytes[0] = s->job.schema.bytes[1] = s->job.contract.bytes[2] = 1;
   s->agents = zeros(n, sizeof(void *));
-  for (size_t i = 0; i < n; i++)
-    ids[i] = identity_numbered(i);
-  qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
+  struct identity **ids = identities(s);
   for (size_t i = 0; i < n; i++)
     s->agents[i] = agent_new(s, i, ids[i]);
   free(ids);
@@ -212,7 +238,7 @@ static struct gossip_peer_config *peer_configs(struct sim_agent *a) {
   a->names = zeros(a->n_peers, sizeof *a->names);
   for (size_t i = 0; i < a->n_peers; i++) {
     const struct sim_agent *other = a->sim->agents[a->peers[i].agent];
-    peers[i].key = a->keys[i] = *identity_public(other->identity);
+    peers[i].key = a->keys[i] = other->key;
     a->names[i] = other->name;
     snprintf(peers[i].name, sizeof peers[i].name, "%s", other->name);
     if (a->peers[i].is_dialled)
@@ -241,7 +267,8 @@ static void open_node(struct sim_agent *a) {
                                  .now_ms = read_clock,
                                  .now_context = s};
   struct gossip_events events = sim_gossip_events(a);
-  MUST(node_new(&config, &events, &a->node, why) == ERR_OK);
+  struct node_self self = {a->identity, a->key};
+  MUST(node_new_with(sim_seals(s), &self, &config, &events, &a->node, why) == ERR_OK);
   a->node->link = sim_link_table(a);
   rng_init(&a->node->rng, s->seed + s->n_starts);
   free(peers);
@@ -344,16 +371,24 @@ void sim_restore(struct sim *s, size_t which, const struct sim_durable *backup) 
     sim_durable_copy(&a->durable, backup);
 }
 
+static struct identity *identity_again(const struct identity *from) {
+  uint8_t seed[IDENTITY_SEED_BYTES];
+  struct identity *identity;
+  if (!from)
+    return NULL;
+  identity_seed(from, seed);
+  MUST(identity_from_seed(seed, &identity) == ERR_OK);
+  return identity;
+}
+
 size_t sim_clone(struct sim *s, size_t which) {
   const struct sim_agent *from = s->agents[which];
   size_t number = s->n_agents;
-  uint8_t seed[IDENTITY_SEED_BYTES];
-  struct identity *identity;
-  identity_seed(from->identity, seed);
-  MUST(identity_from_seed(seed, &identity) == ERR_OK);
+  struct identity *identity = identity_again(from->identity);
   s->agents = realloc(s->agents, (number + 1) * sizeof(void *));
   MUST(s->agents != NULL);
   struct sim_agent *a = s->agents[s->n_agents++] = agent_new(s, number, identity);
+  a->key = from->key;
   a->config = from->config;
   a->host = from->host;
   for (size_t i = 0; i < from->n_peers; i++) {

@@ -39,6 +39,12 @@ enum {
 
 struct sim;
 
+/* What closes frames and signs. */
+enum sim_fidelity {
+  SIM_SEALED,   /* the deployed agent's handshakes, ciphers and signatures */
+  SIM_PROTOCOL, /* none (plain.h): the same frames at the same times, for thousands of agents */
+};
+
 /* One own publication as the store keeps it. */
 struct sim_kept {
   struct round_label label;
@@ -95,7 +101,8 @@ struct sim_agent {
   char name[MAX_NAME_BYTES];
   bool is_alive;
   uint64_t life;
-  struct identity *identity;
+  struct identity *identity; /* SIM_PROTOCOL: NULL */
+  struct identity_key key;
   struct gossip *node;
   struct round_machine *machine;
 
@@ -166,6 +173,7 @@ struct sim_broken {
 };
 
 struct sim {
+  enum sim_fidelity fidelity;
   uint64_t now_us, now_ms;
   struct sim_queue queue;
   struct sim_agent **agents; /* [n_agents] */
@@ -191,7 +199,8 @@ struct sim {
 /* ---- making: n agents without peers; nobody runs ---- */
 
 /* dims: numbers in the model, of 8 bytes each. */
-struct sim *sim_new(size_t n, size_t dims, uint64_t seed);
+struct sim *sim_new(size_t n, size_t dims, uint64_t seed); /* SIM_SEALED */
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed);
 void sim_free(struct sim *s);
 
 /* `which` lists `other` and has its address; it does not list it any more. Before a start. */

@@ -134,7 +134,7 @@ static struct search *search_memory(void) {
 /* ---- what is in use ---- */
 
 static bool is_key(const struct session *s, size_t k) {
-  return is_at(s->keys.send, k) || is_at(s->keys.receive, k);
+  return is_at(s->keys[0].send, k) || is_at(s->keys[0].receive, k);
 }
 
 static bool is_in_use(const struct world *w, size_t k) {

@@ -3,8 +3,10 @@
 #include <check.h>
 #include <string.h>
 
+#include "agent/sim/plain.h"
 #include "agent/sim/sim.h"
 #include "crypto/random.h"
+#include "gossip/node.h"
 #include "tests/unit/suite.h"
 
 enum { MINUTE_MS = 60000 };
@@ -12,8 +14,8 @@ enum { MINUTE_MS = 60000 };
 static const uint64_t MS = 1000;
 
 /* n agents in a ring that have trained for a minute. */
-static struct sim *ring_new(size_t n, uint64_t seed) {
-  struct sim *s = sim_new(n, 4, seed);
+static struct sim *ring_new_as(enum sim_fidelity fidelity, size_t n, uint64_t seed) {
+  struct sim *s = sim_new_as(fidelity, n, 4, seed);
   for (size_t i = 0; i < n; i++) {
     sim_learn(s, i, (i + 1) % n);
     if (n > 2)
@@ -24,13 +26,17 @@ static struct sim *ring_new(size_t n, uint64_t seed) {
   return s;
 }
 
+static struct sim *ring_new(size_t n, uint64_t seed) {
+  return ring_new_as(SIM_SEALED, n, seed);
+}
+
 static uint64_t round_of(const struct sim *s, size_t which) {
   return s->agents[which]->durable.committed.round;
 }
 
 /* Twelve agents in trouble for two minutes; the hash of their story. */
-static uint64_t troubled_trace(uint64_t seed) {
-  struct sim *s = ring_new(12, seed);
+static uint64_t troubled_trace(enum sim_fidelity fidelity, uint64_t seed) {
+  struct sim *s = ring_new_as(fidelity, 12, seed);
   s->default_link.jitter_us = 30 * MS;
   s->default_link.loss = 0.01;
   s->default_link.reorder = s->default_link.duplicate = 0.02;
@@ -51,9 +57,76 @@ static uint64_t troubled_trace(uint64_t seed) {
 }
 
 START_TEST(one_seed_is_one_story) {
-  uint64_t first = troubled_trace(1);
-  ck_assert_uint_eq(troubled_trace(1), first);
-  ck_assert_uint_ne(troubled_trace(2), first);
+  uint64_t first = troubled_trace(SIM_SEALED, 1);
+  ck_assert_uint_eq(troubled_trace(SIM_SEALED, 1), first);
+  ck_assert_uint_ne(troubled_trace(SIM_SEALED, 2), first);
+}
+END_TEST
+
+START_TEST(without_ciphers_the_story_is_the_same) {
+  ck_assert_uint_eq(troubled_trace(SIM_PROTOCOL, 1), troubled_trace(SIM_SEALED, 1));
+}
+END_TEST
+
+/* ---- what has no cipher is taken by nobody who has one ---- */
+
+static uint64_t stranger_drops(const struct sim_agent *a, enum err reason) {
+  uint64_t drops[N_DROPS];
+  gossip_stranger_drops(a->node, drops);
+  return drops[err_drop_index(reason)];
+}
+
+static void hear(struct sim_agent *a, uint64_t conn, uint8_t *frame, size_t n) {
+  struct link_sink sink = node_sink(a->node);
+  sink.on_frame(sink.context, conn, "somewhere", frame, n);
+}
+
+/* Also with the mac that whoever knows our public key can make. */
+START_TEST(a_handshake_without_ciphers_is_refused) {
+  struct sim *s = ring_new(2, 1);
+  sim_start_all(s);
+  struct sim_agent *a = s->agents[0], *b = s->agents[1];
+  const uint8_t *responder = identity_x25519(a->identity)->public_key;
+  struct offer offer = {.version_min = 1, .version_max = 1, .swarm = {7}, .session_index = 256, .boot_epoch = 1};
+  struct node_self self = {.key = b->key};
+  struct noise *noise;
+  uint8_t frame[HANDSHAKE_1_BYTES];
+  ck_assert(plain_seals.write_1(&self, responder, &offer, &noise, frame) == ERR_OK);
+  plain_seals.noise_free(noise);
+  hear(a, CONN_ACCEPTED | 77, frame, sizeof frame);
+  ck_assert_uint_eq(stranger_drops(a, ERR_MAC), 1);
+  mac1_compute(responder, frame, sizeof frame - MAC1_BYTES, frame + sizeof frame - MAC1_BYTES);
+  hear(a, CONN_ACCEPTED | 77, frame, sizeof frame);
+  ck_assert_uint_eq(stranger_drops(a, ERR_HANDSHAKE), 1);
+  for (size_t i = 0; i < N_SLOTS; i++)
+    ck_assert(!a->node->peers[0].slots[i].session);
+  sim_free(s);
+}
+END_TEST
+
+START_TEST(a_frame_without_cipher_is_refused_in_a_real_session) {
+  struct sim *s = ring_new(2, 1);
+  sim_start_all(s);
+  sim_run(s, 500);
+  struct sim_agent *a = s->agents[0], *b = s->agents[1];
+  struct peer *p = &a->node->peers[0];
+  struct session forged = *b->node->peers[0].slots[SLOT_LIVE].session;
+  uint8_t frame[FRAME_HEAD_BYTES + 1 + FRAME_TAG_BYTES] = {[FRAME_HEAD_BYTES] = 1};
+  ck_assert(plain_seals.seal(&forged, s->now_ms, MESSAGE_BEAT, frame, 1) == ERR_OK);
+  hear(a, p->slots[SLOT_LIVE].conn, frame, sizeof frame);
+  ck_assert_uint_eq(p->info.drops[err_drop_index(ERR_SEAL)], 1);
+  sim_free(s);
+}
+END_TEST
+
+START_TEST(a_hash_is_no_signature) {
+  struct manifest m = {.kind = MANIFEST_NONE, .mu = 1, .sequence = 1};
+  struct identity_key key = plain_key(4), other = plain_key(5);
+  plain_sign(&m, &key);
+  ck_assert(plain_seals.verify_manifest(&m) == ERR_OK);
+  ck_assert(seals_noise.verify_manifest(&m) == ERR_SIGNATURE);
+  m.origin = other;
+  ck_assert(plain_seals.verify_manifest(&m) == ERR_SIGNATURE);
 }
 END_TEST
 
@@ -188,7 +261,9 @@ END_TEST
 int main(void) {
   if (random_open() != ERR_OK)
     return 1;
-  return SUITE_RUN("sim", one_seed_is_one_story, there_are_as_many_agents_as_one_likes,
+  return SUITE_RUN("sim", one_seed_is_one_story, without_ciphers_the_story_is_the_same,
+                   a_handshake_without_ciphers_is_refused, a_frame_without_cipher_is_refused_in_a_real_session,
+                   a_hash_is_no_signature, there_are_as_many_agents_as_one_likes,
                    a_slow_host_sets_the_pace_of_its_neighbours, a_paused_host_does_nothing_and_goes_on,
                    an_empty_disk_starts_over, a_way_that_forgets_idle_connections_costs_them,
                    what_must_hold_is_looked_at);
