@@ -8,7 +8,11 @@
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
-enum { N = 4, N_INPUTS = 24, N_CLASSES = 8, ROUNDS = 60, N_TRAIN = 1200, N_TEST = 2000 };
+enum { N = 4, N_INPUTS = 24, N_CLASSES = 8, N_TRAIN = 1200, N_TEST = 2000 };
+
+static uint64_t n_rounds(void) {
+  return sized(8, 60, 60);
+}
 
 static const char arch[] = "dense 48, relu, dense classes";
 
@@ -121,8 +125,8 @@ static struct figures run(struct codec codec, double weight) {
   struct figures f = {0};
   ring_open(&r, codec);
   uint8_t *payload = malloc(learner_payload_bound(r.learners[0]));
-  for (uint64_t round = 1; round <= ROUNDS; round++)
-    f.bytes += (double)ring_round(&r, codec, weight, round, payload) / (N * (ROUNDS - 1));
+  for (uint64_t round = 1; round <= n_rounds(); round++)
+    f.bytes += (double)ring_round(&r, codec, weight, round, payload) / (double)(N * (n_rounds() - 1));
   for (size_t i = 0; i < N; i++)
     f.of_each += accuracy(r.learners[i]) / N;
   average(&r);
