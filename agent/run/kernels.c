@@ -31,14 +31,14 @@ static uint32_t threads_of(const struct kernels *k) {
   return share > 1 ? share : 1;
 }
 
-static void tell(const struct kernels *k, const char *event, const struct tuned_host *h, int64_t n_measured,
-                 int64_t n_cells) {
+static void tell(const struct kernels *k, const char *event, const struct tuned_host *h,
+                 const struct tuning_outcome *outcome) {
   log_event(LOG_INFO, event, NULL,
-            LOG_FIELDS(log_text("job", k->config.job), log_integer("measured", n_measured),
-                       log_integer("cells", n_cells), log_integer("lanes", h->selection.lanes),
-                       log_integer("threads", h->selection.threads), log_integer("block", h->selection.block),
-                       log_real("step_us", h->seconds * 1e6), log_real("processors", h->processors),
-                       log_text("machine", h->machine)));
+            LOG_FIELDS(log_text("job", k->config.job), log_integer("measured", (int64_t)outcome->n_measured),
+                       log_integer("cells", (int64_t)outcome->n_cells), log_real("took_ms", outcome->seconds * 1e3),
+                       log_integer("lanes", h->selection.lanes), log_integer("threads", h->selection.threads),
+                       log_integer("block", h->selection.block), log_real("step_us", h->seconds * 1e6),
+                       log_real("processors", h->processors), log_text("machine", h->machine)));
 }
 
 static void warn(const struct kernels *k, const char *event, const char *what, enum err e, const char *then) {
@@ -84,8 +84,7 @@ static void measure(struct kernels *k, const struct work_hook *hook) {
   }
   write_file(k); /* before a training has its bits */
   take(k, &k->tuning.hosts[0]);
-  tell(k, outcome.is_again ? "kernels-measured-again" : "kernels-measured", &k->tuning.hosts[0],
-       (int64_t)outcome.n_measured, (int64_t)outcome.n_cells);
+  tell(k, outcome.is_again ? "kernels-measured-again" : "kernels-measured", &k->tuning.hosts[0], &outcome);
 }
 
 /* What there is to choose from follows from the threads that may work. */
@@ -99,7 +98,7 @@ static void choose(struct kernels *k, const struct work_hook *hook) {
   k->is_known = false;
   if (known != NULL) {
     take(k, known);
-    tell(k, "kernels-reused", known, 0, 0);
+    tell(k, "kernels-reused", known, &(struct tuning_outcome){0});
   } else {
     measure(k, hook);
   }

@@ -120,6 +120,18 @@ static void add(struct equations *e, const struct terms *t, double weight, doubl
   }
 }
 
+/* a·b: four sums, since one would wait for each addition. */
+static double dot(const double *a, const double *b, size_t n) {
+  double sums[4] = {0}, rest = 0;
+  size_t whole = n - n % 4;
+  for (size_t k = 0; k < whole; k += 4)
+    for (size_t i = 0; i < 4; i++)
+      sums[i] += a[k + i] * b[k + i];
+  for (size_t k = whole; k < n; k++)
+    rest += a[k] * b[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest;
+}
+
 /* A = LLᵀ in place, then L·z = r and Lᵀ·w = z; the solution is left in r. */
 static bool solve(struct equations *e) {
   size_t n = e->n;
@@ -127,9 +139,7 @@ static bool solve(struct equations *e) {
     double *row = e->a + i * n;
     for (size_t j = 0; j <= i; j++) {
       const double *other = e->a + j * n;
-      double sum = row[j];
-      for (size_t k = 0; k < j; k++)
-        sum -= row[k] * other[k];
+      double sum = row[j] - dot(row, other, j);
       if (j < i)
         row[j] = sum / other[j];
       else if (sum > 0)
