@@ -4,12 +4,13 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "tests/size.h"
 #include "tests/unit/suite.h"
 
 /* A made-up host: kernels with a rate, a cost a call and a width below which they are wasted; caches, processors, the sum of
  * the lanes' gradients; and ±2 % that nobody can foresee. LeNet for batches of 32. */
 
-enum { BATCH = 32, N_OPERATIONS = 4, N_KERNELS = 7, N_SEEDS = 6 };
+enum { BATCH = 32, N_OPERATIONS = 4, N_KERNELS = 7 };
 
 static const struct tuner_operation operations[N_OPERATIONS] = {
     {.pixels = 576, .depth = 25, .channels = 8, .count = 1, .n_variants = 4, .variants = {0, 1, 2, 3}},
@@ -65,6 +66,10 @@ static double best_of(double processors, uint64_t seed) {
   return best;
 }
 
+static uint64_t n_seeds(void) {
+  return sized(3, 6, 6);
+}
+
 static struct tuner_config config_of(double processors, uint64_t seed) {
   struct tuner_config c = tuner_defaults();
   c.operations = operations;
@@ -112,21 +117,21 @@ START_TEST(a_tenth_of_the_grid_is_enough) {
   double mean = 0, worst = 0, of_random = 0;
   size_t cells, measured;
   make_splits();
-  for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+  for (uint64_t seed = 0; seed < n_seeds(); seed++) {
     struct tuner_config c = config_of(2, seed);
     double r = regret(&c, NULL, &cells, &measured);
     ck_assert_uint_ge(cells, 200);
     ck_assert_uint_le(10 * measured, cells);
-    mean += r / N_SEEDS;
+    mean += r / (double)n_seeds();
     worst = fmax(worst, r);
     c.weights = (struct sampler_weights){0};
     c.explored = 1;
-    of_random += regret(&c, NULL, &cells, &measured) / N_SEEDS;
+    of_random += regret(&c, NULL, &cells, &measured) / (double)n_seeds();
   }
   printf("tuner: regret %.3f, worst %.3f; random sampling %.3f\n", mean, worst, of_random);
   ck_assert_double_le(mean, 0.05);
   ck_assert_double_le(worst, 0.15);
-  ck_assert_double_gt(of_random, 2 * mean);
+  ck_assert(size_is("small") || of_random > 2 * mean);
 }
 END_TEST
 
@@ -153,9 +158,9 @@ static double return_regret(double keep, uint64_t seed) {
 START_TEST(a_host_that_comes_back_is_remembered) {
   double kept = 0, forgotten = 0;
   make_splits();
-  for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
-    kept += return_regret(0.5, seed) / N_SEEDS;
-    forgotten += return_regret(0, seed) / N_SEEDS;
+  for (uint64_t seed = 0; seed < n_seeds(); seed++) {
+    kept += return_regret(0.5, seed) / (double)n_seeds();
+    forgotten += return_regret(0, seed) / (double)n_seeds();
   }
   printf("tuner: regret on return %.3f, without distillation %.3f\n", kept, forgotten);
   ck_assert_double_le(kept, 0.05);
