@@ -176,7 +176,7 @@ static enum err commit_body(struct store *s, const void *argument) {
       (e = commitment_files_put(s, job, c, &files)) != ERR_OK ||
       (e = commitment_rows(s, job, c, sequence, &files)) != ERR_OK)
     return e;
-  return room_keep_newest(s, job);
+  return room_keep_models(s, job);
 }
 
 enum err store_commit(struct store *s, const struct store_commitment *c) {

@@ -136,14 +136,24 @@ enum err database_run(struct database *d, const char *sql) {
   return database_error(d, sqlite3_exec(d->sqlite, sql, NULL, NULL, NULL));
 }
 
+/* Prepared, or before database_prepare by its text. */
+static enum err run_once(struct database *d, enum statement which) {
+  sqlite3_stmt *statement = d->statements[which];
+  if (statement == NULL)
+    return database_run(d, statement_texts[which]);
+  enum err e = database_error(d, sqlite3_step(statement));
+  sqlite3_reset(statement);
+  return e;
+}
+
 enum err database_begin(struct database *d) {
-  return database_run(d, "BEGIN IMMEDIATE");
+  return run_once(d, SQL_BEGIN);
 }
 
 enum err database_end(struct database *d, enum err e) {
   FAULT_POINT("commit-begins");
   if (e == ERR_OK)
-    e = database_run(d, "COMMIT");
+    e = run_once(d, SQL_COMMIT);
   if (!sqlite3_get_autocommit(d->sqlite)) /* SQLite may have taken it back by itself */
     sqlite3_exec(d->sqlite, "ROLLBACK", NULL, NULL, NULL);
   return e;

@@ -134,7 +134,7 @@ static void entries_forget(struct files *f) {
   f->entries = NULL;
   f->n_entries = f->capacity = 0;
   f->is_listed = false;
-  f->spares = (struct spares){0}; /* reading the folder removes them */
+  f->spares = (struct spares){0}; /* reading the folder lists them like any other */
 }
 
 /* A stream of the folder's entries with a descriptor of its own; NULL when there is none to have. */
@@ -224,14 +224,16 @@ void files_close(struct files *f) {
   f->dir_fd = -1;
 }
 
-/* The kernel begins to write it to the disk, so that all files of a transaction are on the way at the first sync, which then
- * is the only one that waits. */
-static void write_back(int fd) {
-  (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+/* The kernel begins to write the file before to the disk, so that all files of a transaction are on the way at the first sync,
+ * which then is the only one that waits. */
+static void write_back(const struct files *f) {
+  if (f->n_unsynced > 0)
+    (void)sync_file_range(f->unsynced[f->n_unsynced - 1], 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 static enum err file_write(struct files *f, const char *name, const uint8_t *bytes, size_t n_bytes) {
   MUST(f->n_unsynced < MAX_UNSYNCED);
+  write_back(f);
   int fd = spares_take(&f->spares, f->dir_fd, name, n_bytes);
   if (fd < 0)
     fd = patient_open(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
@@ -245,7 +247,6 @@ static enum err file_write(struct files *f, const char *name, const uint8_t *byt
     return e;
   }
   FAULT_POINT("file-written");
-  write_back(fd);
   f->unsynced[f->n_unsynced++] = fd; /* now files_sync's */
   return ERR_OK;
 }
@@ -269,9 +270,9 @@ enum err files_put(struct files *f, const struct digest *name, const uint8_t *by
 
 enum err files_sync(struct files *f) {
   enum err e = ERR_OK;
-  for (size_t i = 0; e == ERR_OK && i < f->n_unsynced; i++)
-    e = fdatasync(f->unsynced[i]) == 0 ? ERR_OK
-                                       : ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
+  for (size_t i = f->n_unsynced; e == ERR_OK && i > 0; i--)
+    e = fdatasync(f->unsynced[i - 1]) == 0 ? ERR_OK
+                                           : ERR_IO; /* whatever errno says: the kernel may have dropped the pages */
   unsynced_close(f);
   FAULT_POINT("files-synced");
   if (e == ERR_OK)

@@ -87,7 +87,7 @@ static enum err publish_body(struct store *s, const void *argument) {
     return e;
   if ((e = files_sync(&s->files)) != ERR_OK || (e = publication_add(s, job, p, &payload, &half)) != ERR_OK)
     return e;
-  return room_keep_newest(s, job);
+  return room_keep_publications(s, job);
 }
 
 enum err store_publish(struct store *s, const struct store_publication *p) {

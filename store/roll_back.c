@@ -171,7 +171,7 @@ static enum err roll_back_body(struct store *s, const void *argument) {
     return e;
   *c->out_done = r;
   *c->out_changed = true;
-  return room_keep_newest(s, job);
+  return room_keep_models(s, job);
 }
 
 enum err store_roll_back(struct store *s, const struct digest *job, struct round_label to, const char *note,

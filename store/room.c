@@ -55,9 +55,12 @@ enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_
 }
 
 enum err room_job_add(struct store *s, const struct digest *job, uint64_t *out_id) {
+  enum err e = room_job_find(s, job, out_id);
+  if (e != ERR_OK || *out_id > 0)
+    return e;
   struct query q = query_begin(&s->database, SQL_JOB_ADD);
   bind_blob(&q, job->bytes, DIGEST_BYTES);
-  enum err e = query_run(&q);
+  e = query_run(&q);
   return e == ERR_OK ? room_job_find(s, job, out_id) : e;
 }
 
@@ -80,13 +83,9 @@ enum err room_keep_models(struct store *s, uint64_t job) {
   return query_run(&q);
 }
 
-enum err room_keep_newest(struct store *s, uint64_t job) {
+enum err room_keep_publications(struct store *s, uint64_t job) {
   enum err e = keep_newest(s, SQL_PAYLOADS_KEEP, job, KEEP_PAYLOADS);
-  if (e == ERR_OK)
-    e = keep_newest(s, SQL_HALVES_KEEP, job, kept_last(s));
-  if (e == ERR_OK)
-    e = room_keep_models(s, job);
-  return e;
+  return e == ERR_OK ? keep_newest(s, SQL_HALVES_KEEP, job, kept_last(s)) : e;
 }
 
 int label_compare(struct round_label a, struct round_label b) {

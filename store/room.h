@@ -2,10 +2,19 @@
 #ifndef STORE_ROOM_H
 #define STORE_ROOM_H
 
+#include <time.h>
+
 #include "store/database.h"
 #include "store/files.h"
 #include "store/query.h"
 #include "store/store.h"
+
+/* Bytes of the files in the state directory that do not grow. */
+struct resting {
+  bool is_known; /* as long as the folder's time is `since` */
+  struct timespec since;
+  uint64_t n_bytes;
+};
 
 struct store {
   struct database database;
@@ -15,6 +24,7 @@ struct store {
   uint32_t keep_last, keep_best;
   bool keeps_few; /* of these the newest only */
   uint64_t max_bytes;
+  struct resting resting;
   bool read_only;
   bool poisoned; /* a sync or commit failed: what the disk holds is not known, nothing is written any more */
 };
@@ -36,10 +46,10 @@ MUST_USE enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_
 MUST_USE enum err room_event_add(struct store *s, int64_t at_unix_s, const char *name, const char *peer,
                                  const char *text);
 
-/* Inside a transaction: lets go of payloads and snapshots beyond those that are kept. */
-MUST_USE enum err room_keep_newest(struct store *s, uint64_t job);
+/* Inside a transaction: lets go of what a publication puts beyond those that are kept, payloads and half-steps … */
+MUST_USE enum err room_keep_publications(struct store *s, uint64_t job);
 
-/* The part of it that concerns models: what a commitment, an unpinning and another serving pointer run. */
+/* … and of models: what a commitment, an unpinning and another serving pointer run. */
 MUST_USE enum err room_keep_models(struct store *s, uint64_t job);
 
 /* The newest publication's sequence, 0 without one. */

@@ -1,14 +1,16 @@
 /* Files that nothing names any more, kept to be written over: a round lets go of as many as it makes, of the same sizes, and
  * what a file costs the kernel (its place on the disk, its pages in memory, and giving both back) is then paid once.
  *
- * A spare has a name of its own that no digest has, so nobody can open it; who had opened it before keeps its bytes, for a file
- * that somebody else still has open is not written over. Sizes must be equal, so that the file's length stays and only its
- * bytes are synced. One writer. */
+ * A spare stands under the name it had until it is taken; who has it open keeps its bytes, for it is renamed first, so that
+ * nobody can open it any more, and a file that somebody still has open is not written over. Sizes must be equal, so that the
+ * file's length stays and only its bytes are synced. One writer. */
 #ifndef STORE_SPARES_H
 #define STORE_SPARES_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/digest.h"
 
 enum {
   MAX_SPARES = 8,
@@ -18,20 +20,19 @@ enum {
 
 struct spare {
   uint64_t n_bytes;
-  unsigned number; /* in its name */
+  char name[DIGEST_TEXT_BYTES];
 };
 
 struct spares {
   struct spare of[MAX_SPARES]; /* oldest first */
   size_t n;
-  unsigned next_number;
 };
 
-/* Takes a file out of the folder: it becomes a spare, in the place of the oldest one where there are too many, or is removed.
- * 0, or −1 and errno. */
+/* A file of the folder becomes a spare, in the place of the oldest one where there are too many, or is removed. 0, or −1 and
+ * errno: it stands as it was. */
 int spares_put(struct spares *s, int dir_fd, const char *name, uint64_t n_bytes);
 
-/* A spare of that size under the name, opened for writing; −1: there is none. */
+/* A spare of that size under the name, opened for writing; −1: there is none. No spare has the name afterwards. */
 int spares_take(struct spares *s, int dir_fd, const char *name, uint64_t n_bytes);
 
 uint64_t spares_bytes(const struct spares *s);

@@ -26,6 +26,8 @@
   " UNION SELECT round, sub FROM commitment WHERE job = ?1" condition
 
 #define STATEMENT_LIST(X)                                                                                              \
+  X(BEGIN, "BEGIN IMMEDIATE")                                                                                          \
+  X(COMMIT, "COMMIT")                                                                                                  \
   X(FILES_NAMED, "SELECT name FROM named_file")                                                                        \
   X(AGENT_GET, "SELECT identity, epoch FROM agent")                                                                    \
   X(AGENT_SET, "INSERT INTO agent (one, identity, epoch) VALUES (1, ?, ?)"                                             \

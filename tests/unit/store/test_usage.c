@@ -29,7 +29,7 @@ static size_t files_count(const struct fixture *f) {
   return n;
 }
 
-static struct store_room measured(const struct store *s) {
+static struct store_room measured(struct store *s) {
   struct store_room room;
   ck_assert_int_eq(store_measure(s, &room), ERR_OK);
   return room;
