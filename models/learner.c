@@ -30,8 +30,16 @@ struct learner {
   uint64_t n_taken;                    /* steps of the optimiser so far */
 
   float *copy;  /* [P] x̂ */
-  float *spare; /* [P] x̂' while it is pending; else where learner_train keeps the round's first x and a merge begins */
+  float *spare; /* [P] x̂' while it is pending; else where x is laid out anew and a merge begins */
   bool pending;
+
+  struct { /* what the last learner_train began with */
+    bool is_known;
+    float *x, *states[MAX_OPTIMISER_STATES]; /* [P] */
+    uint64_t n_taken;
+    double own_step;
+  } before;
+
   float **copies; /* [n_copies][P] x̂_j */
 
   struct statistics statistics; /* which values of a model they are */
@@ -89,19 +97,17 @@ static size_t n_states(const struct learner *l) {
   return optimiser_states(l->config.train.optimiser.kind);
 }
 
-/* x, x̂ and the spare one change places, so each must be able to be x. */
+/* They change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
-  bool has_gradient = !optimiser_folds(&l->config.train.optimiser);
-  l->x = floats_new(net_floats(l->net));
-  l->copy = floats_new(net_floats(l->net));
-  l->spare = floats_new(net_floats(l->net));
-  l->gradient = has_gradient ? floats_new(net_floats(l->net)) : NULL;
-  if (!l->x || !l->copy || !l->spare || (has_gradient && !l->gradient))
-    return ERR_NO_MEMORY;
+  bool has_gradient = !optimiser_folds(&l->config.train.optimiser), has_all = true;
+  float **const arrays[] = {&l->x, &l->copy, &l->spare, &l->before.x, has_gradient ? &l->gradient : NULL};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    if (arrays[i])
+      has_all = has_all && (*arrays[i] = floats_new(net_floats(l->net)));
   for (size_t i = 0; i < n_states(l); i++)
-    if (!(l->states[i] = floats_new(net_floats(l->net))))
-      return ERR_NO_MEMORY;
-  return ERR_OK;
+    has_all = has_all && (l->states[i] = floats_new(net_floats(l->net))) &&
+              (l->before.states[i] = floats_new(net_floats(l->net)));
+  return has_all ? ERR_OK : ERR_NO_MEMORY;
 }
 
 /* Room for the training batch, or for more to judge by where samples are small. */
@@ -125,9 +131,9 @@ static enum err plan_net(const struct arch *arch, uint32_t batch, const struct s
   return ERR_OK;
 }
 
-/* x, x̂ and the spare one; what the optimiser has. */
+/* x, x̂, the spare one and x before; what the optimiser has, and had before. */
 static size_t own_arrays(const struct train_config *train) {
-  return 3 + optimiser_states(train->optimiser.kind) + !optimiser_folds(&train->optimiser);
+  return 4 + 2 * optimiser_states(train->optimiser.kind) + !optimiser_folds(&train->optimiser);
 }
 
 /* What the heap takes for so many bytes: its own word and a line, or the pages that are only theirs. */
@@ -194,7 +200,7 @@ static enum err allocate_for_net(struct learner *l) {
 }
 
 static void free_for_net(struct learner *l) {
-  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->targets, &l->d_z};
+  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->before.x, &l->targets, &l->d_z};
   net_free(l->net);
   l->net = NULL;
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
@@ -203,7 +209,8 @@ static void free_for_net(struct learner *l) {
   }
   for (size_t i = 0; i < MAX_OPTIMISER_STATES; i++) {
     free(l->states[i]);
-    l->states[i] = NULL;
+    free(l->before.states[i]);
+    l->states[i] = l->before.states[i] = NULL;
   }
   free(l->index);
   free(l->labels);
@@ -280,6 +287,7 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   l->spare = new.spare;
   l->gradient = new.gradient;
   memcpy(l->states, new.states, sizeof l->states);
+  l->before = new.before; /* nothing is known there */
   l->max_batch = new.max_batch;
   l->index = new.index;
   l->labels = new.labels;
@@ -508,10 +516,39 @@ static bool is_finite(const struct learner *l) {
   return finite;
 }
 
-static void move_all(struct learner *l, void (*move)(struct net *net, float *a)) {
-  move(l->net, l->x);
+static void swap(float **a, float **b) {
+  float *held = *a;
+  *a = *b;
+  *b = held;
+}
+
+static void swap_before(struct learner *l) {
+  swap(&l->x, &l->before.x);
   for (size_t i = 0; i < n_states(l); i++)
-    move(l->net, l->states[i]);
+    swap(&l->states[i], &l->before.states[i]);
+}
+
+/* x and the states into the net's layout, and as they are kept as those before. */
+static void begin(struct learner *l) {
+  swap_before(l);
+  l->before.n_taken = l->n_taken;
+  l->before.own_step = l->own_step;
+  l->before.is_known = true;
+  net_load_from(l->net, l->before.x, l->x);
+  for (size_t i = 0; i < n_states(l); i++)
+    net_load_from(l->net, l->before.states[i], l->states[i]);
+}
+
+/* Out of the net's layout, each by way of the spare array. */
+static void store(struct learner *l, float **array) {
+  net_store_to(l->net, *array, l->spare);
+  swap(array, &l->spare);
+}
+
+static void store_all(struct learner *l) {
+  store(l, &l->x);
+  for (size_t i = 0; i < n_states(l); i++)
+    store(l, &l->states[i]);
 }
 
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
@@ -520,19 +557,26 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   double rate = rate_scale * train_rate(&l->config.train, round), loss = 0;
   l->pending = false;
   l->rounding_seed = rounding_seed(l, round, sub);
-  memcpy(l->spare, l->x, l->n * sizeof *l->x);
-  move_all(l, net_load);
+  begin(l);
   enum err e = train_steps(l, round, sub, rate, hook, &loss);
   dataset_plan(l->train, NULL, 0);
-  move_all(l, net_store);
+  store_all(l);
   if (e)
     return e;
   if (!is_finite(l))
     return ERR_NON_FINITE;
-  l->own_step = learnt_distance(&l->statistics, l->x, l->spare, l->n);
+  l->own_step = learnt_distance(&l->statistics, l->x, l->before.x, l->n);
   *out_report = (struct train_report){
       .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
   return ERR_OK;
+}
+
+void learner_undo(struct learner *l) {
+  MUST(l->before.is_known);
+  swap_before(l);
+  l->n_taken = l->before.n_taken;
+  l->own_step = l->before.own_step;
+  l->before.is_known = l->pending = false;
 }
 
 /* ---- the own update */
@@ -656,14 +700,15 @@ static size_t evaluation_batch(struct learner *l, const struct dataset *d, size_
   return n;
 }
 
-static enum err evaluate_batch(struct learner *l, const struct dataset *d, size_t first, struct metrics *m) {
+static enum err evaluate_batch(struct learner *l, const struct dataset *d, const float *w, size_t first,
+                               struct metrics *m) {
   if (first + l->max_batch < d->n)
     dataset_expect(d, l->index, evaluation_batch(l, d, first + l->max_batch));
   size_t n = evaluation_batch(l, d, first);
   enum err e = dataset_gather(d, l->index, n, net_input(l->net));
   if (e)
     return e;
-  const float *z = net_forward(l->net, l->x, n);
+  const float *z = net_forward(l->net, w, n);
   const struct answers answers = answers_of(l, d, l->index, n);
   const struct loss loss = plain_loss(l);
   double loss_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, NULL).sum;
@@ -680,13 +725,18 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   enum err e = metrics_init(&m, d->task, d->n_classes, d->n);
   if (e)
     return e;
-  net_load(l->net, l->x);
+  float *w = l->spare;
+  if (l->pending) /* that is x̂' */
+    net_load(l->net, w = l->x);
+  else
+    net_load_from(l->net, l->x, w);
   for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
     e = call_hook(hook, at, d->n);
     if (!e)
-      e = evaluate_batch(l, d, at, &m);
+      e = evaluate_batch(l, d, w, at, &m);
   }
-  net_store(l->net, l->x);
+  if (l->pending)
+    net_store(l->net, l->x);
   if (!e)
     e = metrics_end(&m);
   if (e) {

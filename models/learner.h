@@ -94,9 +94,13 @@ struct train_report {
  * that all are visited in turn however many there are: it begins with batch (round − 1 + sub) · steps of an endless row of
  * passes, each in an order of its own (a change of the number leaves out or repeats a part of one pass).
  * ERR_NON_FINITE when the loss or a weight is not finite, ERR_STOPPED or another error from the hook. After an error the
- * caller restores a snapshot. rate_scale multiplies the learning rate (1 normally; halved after failures). */
+ * caller undoes it or restores a snapshot. rate_scale multiplies the learning rate (1 normally; halved after failures). */
 MUST_USE enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale,
                                 const struct work_hook *hook, struct train_report *out_report);
+
+/* Takes the last learner_train back, whether it failed or not: x and what the optimiser knows are as they were before, to the bit.
+ * Once, and as long as nothing else has changed x. */
+void learner_undo(struct learner *l);
 
 /* Encodes the own update into out_payload, which has room for learner_payload_bound bytes. start_chain: a full f32 payload x
  * with x̂' = x; otherwise a difference in the configured codec, rounded, where it rounds at random, by the round that was trained

@@ -236,7 +236,7 @@ static json_t *shadow_seconds(const struct config *c, const struct site_job_conf
   return json_number(digest_is_zero(&last.shadow) ? last.train_seconds : last.shadow_seconds);
 }
 
-/* What the jobs will cost: learners, what was committed, and a snapshot and a payload in flight in memory; the updates of one
+/* What the jobs will cost: learners, and a snapshot and a payload in flight in memory; the updates of one
  * round. */
 static json_t *forecast_job(const struct config *c, const struct site_job_config *s) {
   const struct job_config *job = &s->job;
@@ -251,7 +251,7 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
   size_t half = learner_half_arrays(&job->train);
-  size_t memory = learner + shadow + 2 * half * model + codec_bound(job->contract->codec, n_parameters);
+  size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_parameters);
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
   size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);

@@ -45,7 +45,7 @@ struct trainer {
   struct splits data;
   struct dataset *global_test;
   struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
-  struct buffer committed;  /* the learner as it was before the training in work */
+  struct buffer committed;  /* the learner as it was before the last JOB_RESTORE, until JOB_TRAIN */
   struct shadow shadow;
   bool has_unpublished; /* a training succeeded whose x̂' is not durable yet */
 };
@@ -114,10 +114,6 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
   if (e == ERR_OK) {
     struct learner_config config = learner_config(t);
     e = learner_open(&config, &t->learner);
-  }
-  if (e == ERR_OK) {
-    t->committed = (struct buffer){malloc(learner_half_bytes(t->learner)), learner_half_bytes(t->learner)};
-    e = t->committed.bytes == NULL ? ERR_NO_MEMORY : ERR_OK;
   }
   if (e != ERR_OK)
     say(result, "%s: %s", c->job_path, err_sentence(e));
@@ -423,8 +419,8 @@ static enum err keep_half(struct trainer *t, struct trainer_result *result) {
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
+  buffer_free(&t->committed);
   look_at_host(t);
-  learner_half_write(t->learner, t->committed.bytes);
   shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
   shadow_round(&t->shadow, clock_s());
   enum err e;
@@ -435,7 +431,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
     shadow_owe(&t->shadow, job->label, job->rate_scale, job->steps);
   } else {
     buffer_free(&result->payload);
-    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+    learner_undo(t->learner);
   }
   return e;
 }
@@ -653,15 +649,26 @@ static enum err read_import(struct trainer *t, const struct trainer_job *job) {
   return learner_go_on_from(t->learner, learner_values(t->learner), false);
 }
 
+static enum err keep_committed(struct trainer *t) {
+  size_t n = learner_half_bytes(t->learner);
+  buffer_free(&t->committed);
+  t->committed = (struct buffer){malloc(n), n};
+  if (t->committed.bytes == NULL)
+    return ERR_NO_MEMORY;
+  learner_half_write(t->learner, t->committed.bytes);
+  return ERR_OK;
+}
+
 /* What was trained and not published is forgotten first, so that a failure leaves what was committed. */
 static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
   if (t->has_unpublished)
-    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
-  else
-    learner_half_write(t->learner, t->committed.bytes);
+    learner_undo(t->learner);
   t->has_unpublished = false;
-  enum err e = job->is_import ? read_import(t, job) : read_kept(t, job);
+  enum err e = keep_committed(t);
+  if (e != ERR_OK)
+    return e;
+  e = job->is_import ? read_import(t, job) : read_kept(t, job);
   if (e == ERR_OK)
     e = job->is_import ? answer_model(t, true, result) : evaluate_all(t, result);
   if (e != ERR_OK)

@@ -332,40 +332,51 @@ const struct net_range *net_trained(const struct net *net, size_t *out_n) {
   return net->ranges;
 }
 
+/* Where the values of a layer are read that a kernel lays out anew: they may not lie where they are to go. */
+static const float *source(struct net *net, const float *from, size_t n, bool is_in_place) {
+  return is_in_place ? memcpy(net->workspace, from, n * sizeof *from) : from;
+}
+
 /* A place is never before the layer's in the model, so going from the last layer to the first nothing is overwritten that
  * has not been moved; and back from the first to the last. */
-void net_load(struct net *net, float *a) {
+void net_load_from(struct net *net, const float *values, float *out_w) {
   size_t end = net->n_floats;
   for (size_t i = net->arch->n_layers; i-- > 0;) {
     const struct layer *l = &net->arch->layers[i];
     const struct place *place = &net->places[i];
-    float *to = a + place->offset, *from = a + l->offset;
-    memmove(to + place->n_weights, from + l->n_trained, l->n_statistics * sizeof *a);
-    if (place->kernel->load) {
-      memcpy(net->workspace, from, l->n_trained * sizeof *a);
-      place->kernel->load(l, net->workspace, to);
-    } else {
-      memmove(to, from, l->n_trained * sizeof *a);
-    }
+    float *to = out_w + place->offset;
+    const float *from = values + l->offset;
+    memmove(to + place->n_weights, from + l->n_trained, l->n_statistics * sizeof *to);
+    if (place->kernel->load)
+      place->kernel->load(l, source(net, from, l->n_trained, values == out_w), to);
+    else
+      memmove(to, from, l->n_trained * sizeof *to);
     size_t used = place->offset + place->n_weights + l->n_statistics;
-    memset(a + used, 0, (end - used) * sizeof *a);
+    memset(out_w + used, 0, (end - used) * sizeof *out_w);
     end = place->offset;
   }
 }
 
-void net_store(struct net *net, float *a) {
+void net_store_to(struct net *net, const float *w, float *out_values) {
   for (size_t i = 0; i < net->arch->n_layers; i++) {
     const struct layer *l = &net->arch->layers[i];
     const struct place *place = &net->places[i];
-    float *to = a + l->offset, *from = a + place->offset;
-    if (place->kernel->store) {
-      memcpy(net->workspace, from, place->n_weights * sizeof *a);
-      place->kernel->store(l, net->workspace, to);
-    } else {
-      memmove(to, from, l->n_trained * sizeof *a);
-    }
-    memmove(to + l->n_trained, from + place->n_weights, l->n_statistics * sizeof *a);
+    float *to = out_values + l->offset;
+    const float *from = w + place->offset;
+    if (place->kernel->store)
+      place->kernel->store(l, source(net, from, place->n_weights, w == out_values), to);
+    else
+      memmove(to, from, l->n_trained * sizeof *to);
+    memmove(to + l->n_trained, from + place->n_weights, l->n_statistics * sizeof *to);
   }
+}
+
+void net_load(struct net *net, float *a) {
+  net_load_from(net, a, a);
+}
+
+void net_store(struct net *net, float *a) {
+  net_store_to(net, a, a);
 }
 
 /* ---- a batch */

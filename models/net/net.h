@@ -64,8 +64,12 @@ const struct kernel *net_kernel(const struct net *net, size_t layer);
  * the weights as they are. */
 size_t net_floats(const struct net *net);
 
-/* a [net_floats] from the order of the model, its first P values, to the training layout, and back. They use the workspace:
- * outputs of net_forward are lost. */
+/* From values [P], in the order of the model, to w [net_floats], in the training layout, and back. Either may be the same array,
+ * [net_floats], as the other, which takes longer. They use the workspace: outputs of net_forward are lost. */
+void net_load_from(struct net *net, const float *values, float *out_w);
+void net_store_to(struct net *net, const float *w, float *out_values);
+
+/* The same in place. */
 void net_load(struct net *net, float *a);
 void net_store(struct net *net, float *a);
 

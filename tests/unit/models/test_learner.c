@@ -454,6 +454,38 @@ static void check_forgetting(const struct optimiser_config *optimiser, const str
   bench_done(&b);
 }
 
+/* Taken back, whether it was encoded or diverged, a training leaves no bit; and the next has those that it had. */
+static void check_undoing(const struct optimiser_config *optimiser, const struct selection *selection) {
+  struct bench a, b;
+  struct train_report report;
+  size_t n;
+  bench_init_with(&a, optimiser, selection);
+  bench_init_with(&b, optimiser, selection);
+  uint8_t *payload = malloc(learner_payload_bound(a.learner));
+  ck_assert_ptr_nonnull(payload);
+  train(&a, 1);
+  publish(&a, true, payload, &n);
+  uint8_t *half = half_of(&a);
+  train(&a, 2);
+  ck_assert_int_eq(learner_encode(a.learner, false, payload, &n), ERR_OK);
+  learner_undo(a.learner);
+  assert_half(&a, half);
+  ck_assert_int_eq(learner_train(a.learner, 2, 0, 1e30, NULL, &report), ERR_NON_FINITE);
+  learner_undo(a.learner);
+  assert_half(&a, half);
+  free(half);
+  train(&a, 2);
+  train(&b, 1);
+  publish(&b, true, payload, &n);
+  train(&b, 2);
+  half = half_of(&b);
+  assert_half(&a, half);
+  free(half);
+  free(payload);
+  bench_done(&a);
+  bench_done(&b);
+}
+
 START_TEST(divergence_is_forgotten) {
   static const struct optimiser_config optimisers[] = {
       {.momentum = 0.9},
@@ -466,6 +498,8 @@ START_TEST(divergence_is_forgotten) {
     check_forgetting(&optimisers[i], NULL);
     check_forgetting(&optimisers[i], &in_lanes);
     check_forgetting(&optimisers[i], &plain);
+    check_undoing(&optimisers[i], &in_lanes);
+    check_undoing(&optimisers[i], &plain);
   }
 }
 END_TEST
