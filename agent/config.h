@@ -90,7 +90,8 @@ struct config {
   char state_dir[MAX_PATH_BYTES];
   char (*listen)[MAX_ADDRESS_BYTES];
   size_t n_listen;
-  struct peer_config *peers; /* ascending by key */
+  char advertise[MAX_ADDRESS_BYTES]; /* "" = what `listen` says */
+  struct peer_config *peers;         /* ascending by key */
   size_t n_peers;
   struct identity_key *accept_keys; /* job files that one of these proposes are accepted at once */
   size_t n_accept_keys;

@@ -2,7 +2,7 @@
 
 #include "gossip/message.h"
 
-enum { TOKEN = 1000, UNIT_BYTES = 512, ASK_UNITS = 8, MANIFEST_UNITS = 16 };
+enum { TOKEN = 1000, UNIT_BYTES = 512, ASK_UNITS = 8, MANIFEST_UNITS = 16, NEWS_UNIT_BYTES = 8 };
 static const uint64_t full = (uint64_t)ALLOWANCE_BURST * TOKEN;
 
 void allowance_init(struct allowance *a, uint64_t now_ms) {
@@ -10,7 +10,10 @@ void allowance_init(struct allowance *a, uint64_t now_ms) {
 }
 
 uint64_t allowance_cost(uint8_t type, size_t n_frame) {
-  uint64_t work = type == MESSAGE_ASK ? ASK_UNITS : type == MESSAGE_MANIFEST ? MANIFEST_UNITS : 0;
+  uint64_t work = type == MESSAGE_ASK        ? ASK_UNITS
+                  : type == MESSAGE_MANIFEST ? MANIFEST_UNITS
+                  : type == MESSAGE_NEWS     ? n_frame / NEWS_UNIT_BYTES /* a signature in each item */
+                                             : 0;
   return 1 + work + n_frame / UNIT_BYTES;
 }
 

@@ -1,5 +1,7 @@
 #include "gossip/node.h"
 
+#include <stdio.h>
+
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
 
 static bool is_dialled(const struct peer *p) {
@@ -52,10 +54,18 @@ static uint64_t patience_ms(const struct gossip *g, const struct peer *p) {
   return trips_ms > DIAL_BRISK_PATIENCE_MS ? (uint64_t)trips_ms : DIAL_BRISK_PATIENCE_MS;
 }
 
+/* The configured address first, then in turn with those where the peer itself says that it is, if it has moved. */
+static void choose_address(const struct gossip *g, struct peer *p) {
+  bool is_second = p->n_dials % 2 == 0;
+  if (!is_second || !membership_address(g, p, p->n_dials / 2 - 1, p->dialled))
+    snprintf(p->dialled, sizeof p->dialled, "%s", p->config.address);
+}
+
 void dial_now(struct gossip *g, struct peer *p) {
   p->n_dials++;
+  choose_address(g, p);
   timer_set(g, p, TIMER_DIAL_PATIENCE, patience_ms(g, p));
-  g->link.dial(g->link.context, peer_index(g, p), p->config.address);
+  g->link.dial(g->link.context, peer_index(g, p), p->dialled);
 }
 
 void dial_stop(struct gossip *g, struct peer *p) {
@@ -68,14 +78,13 @@ void dial_stop(struct gossip *g, struct peer *p) {
 
 void dial_give_up(struct gossip *g, struct peer *p) {
   if (!p->is_connected)
-    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", p->config.address);
+    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", p->dialled);
   dial_stop(g, p);
 }
 
 void dial_say_no_answer(struct gossip *g, struct peer *p) {
   peer_explain(g, p, ERR_NO_ANSWER,
-               "connected to %s, no session: its key differs from the config or it does not know ours",
-               p->config.address);
+               "connected to %s, no session: its key differs from the config or it does not know ours", p->dialled);
 }
 
 /* ---- what became of it ----------------------------------------------------------------------------------------------- */
@@ -89,7 +98,7 @@ static void on_connected(struct gossip *g, struct peer *p) {
 }
 
 static void explain_failure(struct gossip *g, struct peer *p, enum dial_event event) {
-  const char *address = p->config.address;
+  const char *address = p->dialled;
   if (event == DIAL_FAILED)
     peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s", address);
   else if (event == DIAL_GARBLED)
@@ -114,7 +123,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
 bool dial_take_frame(struct gossip *g, struct peer *p) {
   if (!p->is_connected || ++p->n_strange <= MAX_GATE_FRAMES)
     return true;
-  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", p->config.address);
+  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", p->dialled);
   dial_stop(g, p);
   return false;
 }

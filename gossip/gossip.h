@@ -23,7 +23,7 @@
 
 struct gossip;
 
-enum { GOSSIP_VERSION = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
+enum { GOSSIP_VERSION = 2, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
 
 /* ---- what it is told at start ------------------------------------------------------------------------------------- */
 
@@ -55,7 +55,9 @@ struct gossip_config {
   uint64_t payload_max_bytes;           /* receive memory in total */
   uint64_t payload_bound;               /* the longest payload that any job's encoding can have */
   uint8_t beat_s;                       /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
-  uint16_t version_min, version_max;    /* protocol versions that it speaks; 0 = GOSSIP_VERSION */
+  uint16_t version_min, version_max;    /* protocol versions that it speaks; 0 = all of this program */
+  size_t max_members;                   /* that it knows of, itself included; ≤ MAX_MEMBERS; 0: no membership */
+  const char *name, *addresses;         /* what it says of itself (crypto/statement.h); NULL: nothing */
   uint64_t (*now_ms)(void *context);
   void *now_context;
 };
@@ -297,6 +299,40 @@ size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows
 /* What was refused from connections without a session of the sender, by reason, all addresses together. With the drops of
  * the peers, everything that was refused is counted once. */
 void gossip_stranger_drops(const struct gossip *g, uint64_t out_drops[N_DROPS]);
+
+/* Who belongs to the swarm (members.h): oneself, the peers, and whom they told of, ascending by key. Being listed admits
+ * nobody: sessions are for peers alone. */
+enum member_state {
+  MEMBER_ABSENT, /* configured, and nothing was heard of it since the start */
+  MEMBER_ALIVE,
+  MEMBER_SUSPECT,
+  MEMBER_DEAD,
+  MEMBER_LEFT, /* by its own word */
+  N_MEMBER_STATES
+};
+
+/* "suspect"; static. */
+const char *member_state_name(enum member_state s);
+
+struct gossip_member {
+  struct identity_key key;
+  bool is_self, is_peer;
+  enum member_state state;
+  uint64_t since_ms;                 /* of the state */
+  uint64_t boot_epoch;               /* 0: it has not said anything yet */
+  uint32_t refutation;               /* how often it was wrongly accused since it started */
+  char name[MAX_NAME_BYTES];         /* what it calls itself; "" */
+  char addresses[MAX_ADDRESS_BYTES]; /* where it says that it listens, one space between two; "" */
+};
+
+size_t gossip_n_members(const struct gossip *g);
+void gossip_member(const struct gossip *g, size_t i, struct gossip_member *out_member);
+
+/* False: the key is not among them. */
+bool gossip_find_member(const struct gossip *g, const struct identity_key *key, struct gossip_member *out_member);
+
+/* How many are in each state. */
+void gossip_count_members(const struct gossip *g, size_t out_counts[N_MEMBER_STATES]);
 
 /* All bytes of frames since open. */
 uint64_t gossip_sent_bytes(const struct gossip *g);

@@ -421,6 +421,81 @@ static void pool_write(struct writer *w, const struct message *m) {
   writer_bytes(w, p->bytes, (size_t)p->n * POOL_PAIR_BYTES);
 }
 
+/* ---- members ---------------------------------------------------------------------------------------------------------- */
+
+static void news_read(struct cursor *c, struct message *m) {
+  size_t n = cursor_u8(c);
+  demand(c, n >= 1 && n <= MAX_NEWS);
+  for (m->news.n = 0; !c->failed && m->news.n < n; m->news.n++) {
+    struct news *item = &m->news.items[m->news.n];
+    uint8_t kind = cursor_u8(c);
+    item->kind = (enum news_kind)kind;
+    item->n = cursor_u16(c);
+    demand(c, (kind == NEWS_STATEMENT || kind == NEWS_ACCUSATION) && item->n >= 1 && item->n <= STATEMENT_MAX_BYTES);
+    item->bytes = cursor_view(c, item->n);
+  }
+}
+
+static void news_write(struct writer *w, const struct message *m) {
+  MUST(m->news.n >= 1 && m->news.n <= MAX_NEWS);
+  writer_u8(w, (uint8_t)m->news.n);
+  for (size_t i = 0; i < m->news.n; i++) {
+    const struct news *item = &m->news.items[i];
+    MUST(item->n >= 1 && item->n <= STATEMENT_MAX_BYTES);
+    writer_u8(w, (uint8_t)item->kind);
+    writer_u16(w, item->n);
+    writer_bytes(w, item->bytes, item->n);
+  }
+}
+
+static void sync_read(struct cursor *c, struct message *m) {
+  cursor_bytes(c, m->sync.hash, sizeof m->sync.hash);
+}
+
+static void sync_write(struct writer *w, const struct message *m) {
+  writer_bytes(w, m->sync.hash, sizeof m->sync.hash);
+}
+
+static void list_read(struct cursor *c, struct message *m) {
+  struct message_list *l = &m->list;
+  l->wants_list = cursor_flag(c);
+  l->n = cursor_u16(c);
+  demand(c, l->n <= MAX_MEMBERS);
+  l->rows = (const uint8_t(*)[LISTED_BYTES])cursor_view(c, c->failed ? 0 : (size_t)l->n * LISTED_BYTES);
+  struct identity_key before = {{0}};
+  for (size_t i = 0; l->rows && !c->failed && i < l->n; i++) {
+    struct listed row = listed_read(l->rows[i]);
+    demand(c, row.incarnation.boot_epoch > 0 && row.n_accusers <= LISTED_MAX_ACCUSERS);
+    demand(c, i == 0 || identity_key_compare(&before, &row.key) < 0);
+    before = row.key;
+  }
+}
+
+static void list_write(struct writer *w, const struct message *m) {
+  MUST(m->list.n <= MAX_MEMBERS);
+  writer_u8(w, m->list.wants_list);
+  writer_u16(w, m->list.n);
+  writer_bytes(w, m->list.rows, (size_t)m->list.n * LISTED_BYTES);
+}
+
+static void seek_read(struct cursor *c, struct message *m) {
+  cursor_bytes(c, m->seek.key.bytes, sizeof m->seek.key.bytes);
+}
+
+static void seek_write(struct writer *w, const struct message *m) {
+  writer_bytes(w, m->seek.key.bytes, sizeof m->seek.key.bytes);
+}
+
+static void found_read(struct cursor *c, struct message *m) {
+  cursor_bytes(c, m->found.key.bytes, sizeof m->found.key.bytes);
+  m->found.is_there = cursor_flag(c);
+}
+
+static void found_write(struct writer *w, const struct message *m) {
+  writer_bytes(w, m->found.key.bytes, sizeof m->found.key.bytes);
+  writer_u8(w, m->found.is_there);
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static const struct codec {
@@ -442,6 +517,11 @@ static const struct codec {
     [MESSAGE_ASK_JOB] = {ask_job_read, ask_job_write},
     [MESSAGE_JOB_FILE] = {job_file_view, job_file_copy},
     [MESSAGE_POOL] = {pool_read, pool_write},
+    [MESSAGE_NEWS] = {news_read, news_write},
+    [MESSAGE_SYNC] = {sync_read, sync_write},
+    [MESSAGE_LIST] = {list_read, list_write},
+    [MESSAGE_SEEK] = {seek_read, seek_write},
+    [MESSAGE_FOUND] = {found_read, found_write},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

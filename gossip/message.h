@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "crypto/job_file.h"
-#include "gossip/gossip.h"
+#include "gossip/members.h"
 
 /* The type in a frame's head. */
 enum message_type {
@@ -30,6 +30,11 @@ enum message_type {
   MESSAGE_ASK_JOB,
   MESSAGE_JOB_FILE,
   MESSAGE_POOL,
+  MESSAGE_NEWS, /* this and the next: since version 2 */
+  MESSAGE_SYNC,
+  MESSAGE_LIST,
+  MESSAGE_SEEK,
+  MESSAGE_FOUND,
   MESSAGE_END, /* one past the last */
 };
 
@@ -39,6 +44,8 @@ enum {
   MAX_BEAT_S = 60,
   CHUNK_HEAD_BYTES = ROOT_PREFIX_BYTES + 4 + 1,
   MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK */
+  MAX_NEWS = 32,
+  MEMBERS_VERSION = 2, /* of the protocol: it knows NEWS to FOUND */
   OFFER_BYTES = 32,
   ANSWER_BYTES = 35,
 };
@@ -137,6 +144,31 @@ struct message_pool {
   struct wire_pool words; /* bytes: 2·n f64 */
 };
 
+/* Statements and accusations, not yet read: their form is judged with their content. */
+struct message_news {
+  size_t n; /* 1 … MAX_NEWS */
+  struct news items[MAX_NEWS];
+};
+
+struct message_sync {
+  uint8_t hash[MEMBERS_HASH_BYTES]; /* of the sender's table of members */
+};
+
+struct message_list {
+  bool wants_list;                     /* the receiver's in return, if it has less */
+  uint16_t n;                          /* ≤ MAX_MEMBERS */
+  const uint8_t (*rows)[LISTED_BYTES]; /* ascending by key */
+};
+
+struct message_seek {
+  struct identity_key key; /* is it there? */
+};
+
+struct message_found {
+  struct identity_key key;
+  bool is_there;
+};
+
 struct message {
   enum message_type type;
   union {
@@ -155,6 +187,11 @@ struct message {
     struct message_ask_job ask_job;
     struct message_job_file job_file;
     struct message_pool pool;
+    struct message_news news;
+    struct message_sync sync;
+    struct message_list list;
+    struct message_seek seek;
+    struct message_found found;
   };
 };
 

@@ -55,6 +55,7 @@ static void run_timers(struct gossip *g, struct peer *p) {
       [TIMER_STATE] = send_states,
       [TIMER_FETCH] = receive_fetch_tick,
       [TIMER_FLUSH] = send_flush,
+      [TIMER_PROBE] = membership_probe,
   };
   for (size_t t = 0; t < N_TIMERS; t++)
     if (p->timers[t] <= node_now(g)) {
@@ -70,12 +71,14 @@ static void node_tick(struct gossip *g) {
   uint64_t now_ms = node_now(g);
   for (size_t i = 0; due_first(&g->due) <= now_ms && (i = due_next(&g->due, i, now_ms)) != SIZE_MAX; i++)
     run_timers(g, &g->peers[i]);
+  membership_tick(g);
   for (size_t i = 0; due_first(&g->unsent) == 0 && (i = due_next(&g->unsent, i, 0)) != SIZE_MAX; i++)
     send_flush(g, &g->peers[i]);
 }
 
 uint64_t node_due_ms(const struct gossip *g) {
-  return due_first(&g->due);
+  uint64_t due_ms = due_first(&g->due);
+  return membership_is_on(g) && g->members_due_ms < due_ms ? g->members_due_ms : due_ms;
 }
 
 static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {
@@ -263,6 +266,7 @@ static enum err config_check(const struct gossip_config *c, char out_why[MAX_REA
     snprintf(out_why, MAX_REASON_BYTES, "at most %d peers and %d jobs are possible", MAX_PEERS, MAX_JOBS_IN_HELLO);
     return ERR_LIMIT;
   }
+  MUST(c->max_members <= MAX_MEMBERS && (c->max_members == 0 || c->max_members > c->n_peers));
   for (size_t i = 0; i + 1 < c->n_peers; i++)
     MUST(identity_key_compare(&c->peers[i].key, &c->peers[i + 1].key) < 0);
   return ERR_OK;
@@ -303,8 +307,10 @@ enum err node_new_with(const struct seals *seals, const struct node_self *self, 
   g->config.jobs = NULL;
   if (g->config.beat_s == 0)
     g->config.beat_s = GOSSIP_BEAT_S;
-  if (g->config.version_max == 0)
-    g->config.version_min = g->config.version_max = GOSSIP_VERSION;
+  if (g->config.version_max == 0) {
+    g->config.version_min = GOSSIP_VERSION_MIN;
+    g->config.version_max = GOSSIP_VERSION;
+  }
   if (config->n_jobs > 0)
     memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
   g->events = *events;
@@ -314,6 +320,8 @@ enum err node_new_with(const struct seals *seals, const struct node_self *self, 
   rng_init(&g->rng, random_u64());
   for (; e == ERR_OK && g->n_peers < config->n_peers; g->n_peers++)
     e = peer_init(g, &peers[g->n_peers], &config->peers[g->n_peers], out_why);
+  if (e == ERR_OK && (e = membership_init(g)) != ERR_OK)
+    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(e));
   if (e != ERR_OK) {
     node_free(g);
     return e;
@@ -333,6 +341,7 @@ void node_free(struct gossip *g) {
     outbox_clear(&p->outbox);
     fetches_done(&p->fetches);
   }
+  members_done(&g->members);
   tables_free(g);
   free(g->peers);
   free(g);
@@ -342,6 +351,9 @@ void gossip_close(struct gossip *g, enum err reason) {
   if (!g)
     return;
   g->is_closing = true;
+  membership_leave(g);
+  for (size_t i = 0; i < g->n_peers; i++)
+    send_flush(g, &g->peers[i]);
   for (size_t i = 0; i < g->n_peers; i++)
     say_bye(g, &g->peers[i], reason);
   g->link.close(g->link.context);
@@ -494,6 +506,7 @@ void gossip_count(struct gossip *g, size_t peer, enum err reason) {
 
 void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch) {
   g->config.boot_epoch = boot_epoch;
+  membership_restart(g);
   for (size_t i = 0; i < g->n_peers; i++)
     peer_kick(g, &g->peers[i], ERR_STOPPED);
 }

@@ -5,6 +5,7 @@
  *   dial.c      dialling and redialling, reasons why there is no session
  *   sessions.c  handshakes, which session is the peer's, rekeying, the end
  *   receive.c   a table of messages and what each does
+ *   membership.c  who is there: ties members.h and probe.h to sessions and messages
  *   send.c      what waits for a peer and when it leaves
  *   node.c      timers, the poll, the functions of gossip.h */
 #ifndef GOSSIP_NODE_H
@@ -19,6 +20,7 @@
 #include "gossip/link.h"
 #include "gossip/notes.h"
 #include "gossip/outbox.h"
+#include "gossip/probe.h"
 #include "gossip/seals.h"
 #include "gossip/serve.h"
 #include "gossip/strangers.h"
@@ -46,8 +48,10 @@ enum {
   FLUSH_MAX_MS = 16,
   PENDING_KEEP_MS = DIAL_PATIENCE_MS, /* an answered handshake whose initiator does not prove its key */
   MAX_BAD_SEALS = 3,
-  MAX_CHUNKS_AT_ONCE = 16, /* to one peer, before the next has its turn */
-  MAX_HELLOS = 64,         /* each way in a session: the list of jobs changes by people's hands */
+  MAX_CHUNKS_AT_ONCE = 16,                     /* to one peer, before the next has its turn */
+  MAX_HELLOS = 64,                             /* each way in a session: the list of jobs changes by people's hands */
+  SYNC_BEATS = 30,                             /* so often tables of members are compared, with one peer */
+  MAX_SYNC_PAGES = 2 * MAX_MEMBERS / MAX_NEWS, /* what one comparison may bring about */
 };
 
 enum timer {
@@ -65,6 +69,7 @@ enum timer {
   TIMER_STATE,
   TIMER_FETCH,
   TIMER_FLUSH,
+  TIMER_PROBE,
   N_TIMERS
 };
 
@@ -78,6 +83,7 @@ struct slot {
   uint64_t conn;
   uint64_t boot_epoch;
   uint64_t begun_ms;
+  uint16_t version; /* of the protocol */
   unsigned n_bad_seals;
 };
 
@@ -96,15 +102,16 @@ struct peer {
 
   struct slot slots[N_SLOTS];
   struct retired retired[MAX_RETIRED];
-  size_t n_retired;    /* in all; the newest ones are kept */
-  bool is_news;        /* why it has no session: the agent has not taken it yet */
-  bool is_greeted;     /* the live session's HELLO has come */
-  uint64_t live_ms;    /* since when there is a live session without a gap */
-  uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
-  unsigned n_dials;    /* since then */
-  bool is_connected;   /* the connection that we dialled stands */
-  unsigned n_strange;  /* frames that came by it without a session */
-  struct noise *noise; /* our handshake in flight */
+  size_t n_retired;                /* in all; the newest ones are kept */
+  bool is_news;                    /* why it has no session: the agent has not taken it yet */
+  bool is_greeted;                 /* the live session's HELLO has come */
+  uint64_t live_ms;                /* since when there is a live session without a gap */
+  uint64_t down_ms;                /* since when there was no settled session: the measure of the back-off */
+  unsigned n_dials;                /* since then */
+  char dialled[MAX_ADDRESS_BYTES]; /* the address of the last dial */
+  bool is_connected;               /* the connection that we dialled stands */
+  unsigned n_strange;              /* frames that came by it without a session */
+  struct noise *noise;             /* our handshake in flight */
   uint32_t noise_index;
   uint64_t noise_ms;
 
@@ -113,6 +120,10 @@ struct peer {
   struct digest named_jobs[MAX_JOBS_IN_HELLO]; /* of its last HELLO, ours or not … */
   size_t n_named_jobs;                         /* … as long as the session is up */
   unsigned n_hellos, n_own_hellos;             /* of the live session */
+
+  struct probe probe;
+  uint64_t told;         /* the newest change of the table of members that it was told */
+  unsigned n_sync_pages; /* that one comparison may still bring about */
 
   struct allowance allowance;
   uint64_t banned_until_ms; /* 0: it is not */
@@ -144,7 +155,10 @@ struct gossip {
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
-  struct rng rng; /* jitter */
+  struct rng rng;         /* jitter */
+  struct members members; /* of no rows: there is no membership */
+  struct probe_self probing;
+  uint64_t members_due_ms, sync_ms;
   uint64_t sent_bytes, received_bytes;
   uint8_t scratch[MAX_CONTROL_BYTES];
   bool is_closing;
@@ -188,7 +202,7 @@ void timer_clear(struct gossip *g, struct peer *p, enum timer t);
 /* Something may have to be sent to the peer: the next tick looks. */
 void peer_stir(struct gossip *g, struct peer *p);
 
-/* The earliest timer of all peers. */
+/* The earliest timer of all peers and of the table of members. */
 uint64_t node_due_ms(const struct gossip *g);
 
 void peer_count(struct peer *p, enum err reason);
@@ -291,6 +305,44 @@ MUST_USE enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uin
 
 /* Sends a handshake frame. */
 void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n);
+
+/* ---- membership.c ----------------------------------------------------------------------------------------------------- */
+
+MUST_USE enum err membership_init(struct gossip *g);
+
+static inline bool membership_is_on(const struct gossip *g) {
+  return g->members.n > 0;
+}
+
+/* A session with both HELLOs began; one has ended. */
+void membership_up(struct gossip *g, struct peer *p);
+void membership_down(struct gossip *g, struct peer *p);
+
+/* A frame of the peer has opened. */
+void membership_heard(struct gossip *g, struct peer *p);
+
+void membership_probe(struct gossip *g, struct peer *p); /* TIMER_PROBE */
+
+/* Suspicions, refutations, comparisons of tables; the next one is due at members_due_ms. */
+void membership_tick(struct gossip *g);
+
+/* The own epoch was raised. */
+void membership_restart(struct gossip *g);
+
+/* Says farewell: the statement leaves with the next flush. */
+void membership_leave(struct gossip *g);
+
+/* The next NEWS for the peer; false: there is none. *out_told is its `told` once it was sent. */
+bool membership_news(struct gossip *g, const struct peer *p, struct message *out_message, uint64_t *out_told);
+
+/* Where the peer says that it is, if not where the configuration says; k-th, round and round. */
+bool membership_address(const struct gossip *g, const struct peer *p, size_t k, char out_address[MAX_ADDRESS_BYTES]);
+
+void membership_on_news(struct gossip *g, struct peer *p, const struct message *m);
+void membership_on_sync(struct gossip *g, struct peer *p, const struct message *m);
+void membership_on_list(struct gossip *g, struct peer *p, const struct message *m);
+void membership_on_seek(struct gossip *g, struct peer *p, const struct message *m);
+void membership_on_found(struct gossip *g, struct peer *p, const struct message *m);
 
 /* ---- receive.c ------------------------------------------------------------------------------------------------------- */
 

@@ -346,14 +346,32 @@ static void on_pool(struct gossip *g, struct peer *p, const struct message *m) {
 
 void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
   static void (*const handlers[MESSAGE_END])(struct gossip *, struct peer *, const struct message *) = {
-      [MESSAGE_HELLO] = on_hello,       [MESSAGE_STATE] = on_state,       [MESSAGE_ASK] = on_ask,
-      [MESSAGE_MANIFEST] = on_manifest, [MESSAGE_NOT_YET] = on_not_yet,   [MESSAGE_REFUSED] = on_refused,
-      [MESSAGE_GET] = on_get,           [MESSAGE_CHUNK] = on_chunk,       [MESSAGE_SCHEMA] = on_schema,
-      [MESSAGE_DONE] = on_done,         [MESSAGE_BYE] = on_bye,           [MESSAGE_BEAT] = on_beat,
-      [MESSAGE_ASK_JOB] = on_ask_job,   [MESSAGE_JOB_FILE] = on_job_file, [MESSAGE_POOL] = on_pool,
+      [MESSAGE_HELLO] = on_hello,
+      [MESSAGE_STATE] = on_state,
+      [MESSAGE_ASK] = on_ask,
+      [MESSAGE_MANIFEST] = on_manifest,
+      [MESSAGE_NOT_YET] = on_not_yet,
+      [MESSAGE_REFUSED] = on_refused,
+      [MESSAGE_GET] = on_get,
+      [MESSAGE_CHUNK] = on_chunk,
+      [MESSAGE_SCHEMA] = on_schema,
+      [MESSAGE_DONE] = on_done,
+      [MESSAGE_BYE] = on_bye,
+      [MESSAGE_BEAT] = on_beat,
+      [MESSAGE_ASK_JOB] = on_ask_job,
+      [MESSAGE_JOB_FILE] = on_job_file,
+      [MESSAGE_POOL] = on_pool,
+      [MESSAGE_NEWS] = membership_on_news,
+      [MESSAGE_SYNC] = membership_on_sync,
+      [MESSAGE_LIST] = membership_on_list,
+      [MESSAGE_SEEK] = membership_on_seek,
+      [MESSAGE_FOUND] = membership_on_found,
   };
   struct message m;
-  enum err e = message_read(type, plain, n, &m);
+  bool is_known = type < MESSAGE_NEWS || p->slots[SLOT_LIVE].version >= MEMBERS_VERSION;
+  enum err e = is_known ? message_read(type, plain, n, &m) : ERR_FRAME;
+  if (e == ERR_OK && type >= MESSAGE_NEWS && !membership_is_on(g))
+    return; /* a bystander, who only comes for job files */
   if (e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE)
     e = ERR_MESSAGE; /* HELLO comes first */
   if (e == ERR_OK)

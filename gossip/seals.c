@@ -23,6 +23,10 @@ static enum err session_of(struct noise *n, const struct session_ends *ends, uin
   return e;
 }
 
+static struct members_seal members_seal(const struct node_self *own) {
+  return members_seal_of(own->identity);
+}
+
 const struct seals seals_noise = {
     .peer_static = identity_key_x25519,
     .write_1 = write_1,
@@ -38,4 +42,5 @@ const struct seals seals_noise = {
     .open = session_open_frame,
     .verify_manifest = manifest_verify,
     .verify_job_file = job_file_verify,
+    .members_seal = members_seal,
 };

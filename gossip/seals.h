@@ -45,6 +45,9 @@ struct seals {
   /* ERR_SIGNATURE. */
   enum err (*verify_manifest)(const struct manifest *m);
   enum err (*verify_job_file)(const struct job_file *f);
+
+  /* How the table of members signs and checks; `own` is borrowed for its life. */
+  struct members_seal (*members_seal)(const struct node_self *own);
 };
 
 extern const struct seals seals_noise;

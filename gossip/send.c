@@ -144,6 +144,19 @@ static enum err flush_beat(struct gossip *g, struct peer *p) {
   return e;
 }
 
+/* Its own statement is among what waits in the outbox since the session began, so this comes after that. */
+static enum err flush_news(struct gossip *g, struct peer *p) {
+  struct message m;
+  uint64_t told;
+  while (membership_news(g, p, &m, &told)) {
+    enum err e = m.news.n > 0 ? send_now(g, p, &m) : ERR_OK;
+    if (e != ERR_OK)
+      return e;
+    p->told = told;
+  }
+  return ERR_OK;
+}
+
 static enum err flush_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++) {
     if (!p->is_state_due[i])
@@ -223,6 +236,8 @@ static enum err flush_all(struct gossip *g, struct peer *p) {
   enum err e = flush_outbox(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_beat(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = flush_news(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_states(g, p);
   if (e == ERR_OK && p->info.has_session)

@@ -101,8 +101,10 @@ static void session_down(struct gossip *g, struct peer *p, enum err reason) {
   handshake_forget(g, p);
   send_forget(g, p);
   receive_fail_fetches(g, p, ERR_NO_SESSION);
-  if (was_up)
-    g->events.on_session(g->events.context, peer_index(g, p), false, reason);
+  if (!was_up)
+    return;
+  membership_down(g, p);
+  g->events.on_session(g->events.context, peer_index(g, p), false, reason);
 }
 
 void session_end(struct gossip *g, struct peer *p, enum err reason) {
@@ -145,6 +147,7 @@ static uint64_t silence_ms(const struct gossip *g, struct peer *p) {
 static void session_heard(struct gossip *g, struct peer *p) {
   p->info.last_heard_ms = node_now(g);
   timer_set(g, p, TIMER_SILENCE, silence_ms(g, p));
+  membership_heard(g, p);
 }
 
 void session_silent(struct gossip *g, struct peer *p) {
@@ -263,8 +266,10 @@ void session_greeted(struct gossip *g, struct peer *p) {
   p->info.boot_epoch = p->slots[SLOT_LIVE].boot_epoch;
   send_beat(g, p);
   send_states(g, p);
-  if (!was_up)
-    g->events.on_session(g->events.context, peer_index(g, p), true, ERR_OK);
+  if (was_up)
+    return;
+  membership_up(g, p);
+  g->events.on_session(g->events.context, peer_index(g, p), true, ERR_OK);
 }
 
 /* ---- handshake, initiator -------------------------------------------------------------------------------------------- */
@@ -330,12 +335,16 @@ static enum err offer_judge(const struct gossip *g, const struct offer *theirs, 
 }
 
 static enum err slot_fill(struct gossip *g, struct slot *s, const struct peer *p, struct noise *n, uint64_t conn,
-                          uint32_t own_index, const struct offer *theirs, bool is_initiator) {
+                          uint32_t own_index, const struct offer *theirs, uint16_t version, bool is_initiator) {
   struct session_ends ends = {p->config.key, own_index, theirs->session_index, is_initiator};
   struct session *session;
   enum err e = g->seals->session_new(n, &ends, node_now(g), &session);
   if (e == ERR_OK)
-    *s = (struct slot){.session = session, .conn = conn, .boot_epoch = theirs->boot_epoch, .begun_ms = node_now(g)};
+    *s = (struct slot){.session = session,
+                       .conn = conn,
+                       .boot_epoch = theirs->boot_epoch,
+                       .begun_ms = node_now(g),
+                       .version = version};
   return e;
 }
 
@@ -366,7 +375,7 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     return;
   }
   struct slot fresh;
-  e = slot_fill(g, &fresh, p, p->noise, conn, p->noise_index, &answer.own, true);
+  e = slot_fill(g, &fresh, p, p->noise, conn, p->noise_index, &answer.own, version, true);
   fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
   handshake_forget(g, p);
   if (e == ERR_OK)
@@ -406,7 +415,7 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
     slot_disprove(g, p, place);
     if (p->timers[TIMER_PENDING] == TIMER_OFF)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
-    e = slot_fill(g, place, p, n, conn, index, theirs, false);
+    e = slot_fill(g, place, p, n, conn, index, theirs, answer.version, false);
   }
   if (e != ERR_OK) {
     peer_count(p, e);

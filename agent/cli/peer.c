@@ -1,4 +1,4 @@
-/* starling peer list|add. */
+/* starling peer list|members|add. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,6 +41,7 @@ void peers_print(const json_t *data, bool is_tsv, FILE *out) {
                                           {"SENT", "sent_bytes", FORM_BYTES},
                                           {"RECEIVED", "received_bytes", FORM_BYTES},
                                           {"ADDRESS", "address", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"MEMBER", "member", FORM_TEXT | COLUMN_IN_TSV},
                                           {"REFUSED", "refused", FORM_TEXT | COLUMN_IF_ANY},
                                           {"NOTICE", "notice", FORM_TEXT | COLUMN_IN_TSV},
                                           {"SENTENCE", "sentence", FORM_TEXT | COLUMN_IN_TSV}};
@@ -75,6 +76,50 @@ int verb_peer_list(struct call *call) {
   json_t *data = agent_need(call, c, call_request(call, json_pack("{s:s}", "ask", "peers")), &code);
   config_free(c);
   return data ? answer(call, data, view_list) : code;
+}
+
+/* ---- members -------------------------------------------------------------------------------------------------------- */
+
+static void view_members(const struct call *call, const json_t *data, FILE *out) {
+  static const struct column columns[] = {{"MEMBER", "name", FORM_TEXT},
+                                          {"ROLE", "role", FORM_TEXT},
+                                          {"STATE", "state", FORM_TEXT},
+                                          {"SINCE", "since_s", FORM_DURATION},
+                                          {"REFUTATIONS", "refutation", FORM_COUNT},
+                                          {"KEY", "key", FORM_TEXT}};
+  table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "members"), call->format == FORMAT_TSV,
+              out);
+}
+
+/* Page by page, until one is empty; NULL after saying why not. */
+static json_t *fetch_members(struct call *call, const struct config *c, int *out_code) {
+  json_t *all = NULL;
+  for (size_t n_page = 1; n_page > 0;) {
+    json_t *rows = all ? json_object_get(all, "members") : NULL;
+    json_t *request = json_pack("{s:s, s:I}", "ask", "members", "from", (json_int_t)json_array_size(rows));
+    json_t *page = agent_need(call, c, request, out_code);
+    if (!page) {
+      json_decref(all);
+      return NULL;
+    }
+    n_page = json_array_size(json_object_get(page, "members"));
+    if (all)
+      json_array_extend(rows, json_object_get(page, "members"));
+    else
+      all = json_incref(page);
+    json_decref(page);
+  }
+  return all;
+}
+
+int verb_peer_members(struct call *call) {
+  struct config *c;
+  int code;
+  if (!call_load_config(call, &c))
+    return EXIT_USAGE;
+  json_t *data = fetch_members(call, c, &code);
+  config_free(c);
+  return data ? answer(call, data, view_members) : code;
 }
 
 /* ---- add ---------------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "crypto/digest.h"
 #include "crypto/names.h"
 #include "crypto/random.h"
+#include "crypto/statement.h"
 
 enum { STORE_RETRY_MS = 5000, STOP_LIMIT_S = 10 };
 
@@ -122,6 +123,24 @@ static uint64_t read_clock(void *context) {
   return clock_ms();
 }
 
+static bool names_one_interface(const char *listen) {
+  return statement_is_address(listen) && !strstr(listen, "//0.0.0.0:") && !strstr(listen, "//[::]:") &&
+         !strstr(listen, "//*:");
+}
+
+/* What the agent says of where it is, as much as has room. */
+static void write_addresses(const struct config *c, char out_addresses[MAX_ADDRESS_BYTES]) {
+  size_t n = 0;
+  out_addresses[0] = '\0';
+  if (statement_is_address(c->advertise))
+    snprintf(out_addresses, MAX_ADDRESS_BYTES, "%s", c->advertise);
+  for (size_t i = 0; i < c->n_listen && !c->advertise[0]; i++) {
+    size_t n_more = strlen(c->listen[i]) + (n > 0);
+    if (names_one_interface(c->listen[i]) && n + n_more < MAX_ADDRESS_BYTES)
+      n += (size_t)snprintf(out_addresses + n, MAX_ADDRESS_BYTES - n, "%s%s", n > 0 ? " " : "", c->listen[i]);
+  }
+}
+
 static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   size_t n_listen = a->config->n_listen;
   const char **listen = calloc(n_listen + 1, sizeof *listen);
@@ -137,6 +156,8 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
     payload_bound = bound > payload_bound ? bound : payload_bound;
     jobs[i] = job_gossip_config(a->jobs[i]);
   }
+  char addresses[MAX_ADDRESS_BYTES];
+  write_addresses(a->config, addresses);
   struct gossip_config config = {
       .identity = a->identity,
       .boot_epoch = a->boot_epoch,
@@ -149,6 +170,9 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .payload_bound = payload_bound,
       .beat_s = a->config->metered ? GOSSIP_BEAT_METERED_S : GOSSIP_BEAT_S,
+      .max_members = MAX_MEMBERS,
+      .name = a->config->name,
+      .addresses = addresses,
       .now_ms = read_clock,
   };
   memcpy(config.swarm, a->swarm.bytes, sizeof config.swarm);

@@ -9,7 +9,7 @@
 #include "agent/run/parts.h"
 #include "agent/run/request.h"
 
-enum { DEFAULT_ROUNDS = 20, DEFAULT_EVENTS = 20 };
+enum { DEFAULT_ROUNDS = 20, DEFAULT_EVENTS = 20, MEMBERS_AT_ONCE = 64 /* that fit in one line */ };
 
 /* NULL: there is none of these words, or without a word it is not clear which. */
 static struct agent_job *find_job(const struct agent *a, const json_t *request) {
@@ -78,6 +78,11 @@ static void answer_peers(struct agent *a, uint64_t client, const json_t *request
   const struct agent_job *j = agent_asked_job(a, client, request);
   if (j)
     control_answer(a->control, client, status_peers_json(j, clock_ms()));
+}
+
+static void answer_members(struct agent *a, uint64_t client, const json_t *request) {
+  uint64_t from = agent_asked_number(request, "from", 0);
+  control_answer(a->control, client, status_members_json(a, from, MEMBERS_AT_ONCE, clock_ms()));
 }
 
 static void answer_health(struct agent *a, uint64_t client, const json_t *request) {
@@ -180,6 +185,7 @@ static const struct {
 } requests[] = {
     {"status", answer_status, true},
     {"peers", answer_peers, true},
+    {"members", answer_members, true},
     {"health", answer_health, false},
     {"rounds", answer_rounds, true},
     {"round", answer_round, true},

@@ -247,6 +247,8 @@ bool pooling_waits(const struct agent_job *j, char *out_names, size_t capacity);
 /* status.c: what the agent says of itself. */
 json_t *status_json(const struct agent_job *j, uint64_t now_ms);
 json_t *status_peers_json(const struct agent_job *j, uint64_t now_ms);
+/* Up to n members of the swarm from number `first` on, ascending by key, and how many there are in each state. */
+json_t *status_members_json(const struct agent *a, size_t first, size_t n, uint64_t now_ms);
 
 /* Healthy is an agent whose jobs all are; else the first that is not says why. */
 json_t *status_health_json(const struct agent *a);

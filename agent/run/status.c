@@ -8,6 +8,7 @@
 #include "agent/run/parts.h"
 #include "agent/text.h"
 #include "crypto/key_text.h"
+#include "crypto/statement.h"
 
 static json_t *text_of_key(const struct identity_key *key) {
   char text[KEY_TEXT_BYTES];
@@ -56,6 +57,52 @@ static json_t *notice_json(const struct wire_notice *n) {
   return json_string(escaped);
 }
 
+static json_t *count_members(const struct agent *a) {
+  size_t counts[N_MEMBER_STATES];
+  json_t *o = json_object();
+  gossip_count_members(a->gossip, counts);
+  for (enum member_state s = 0; s < N_MEMBER_STATES; s++)
+    json_object_set_new(o, member_state_name(s), json_integer((json_int_t)counts[s]));
+  return o;
+}
+
+static void incarnation_add(json_t *row, const struct gossip_member *m) {
+  bool is_known = m->boot_epoch > 0;
+  json_object_set_new(row, "boot_epoch", is_known ? json_integer((json_int_t)m->boot_epoch) : json_null());
+  json_object_set_new(row, "refutation", is_known ? json_integer(m->refutation) : json_null());
+}
+
+static json_t *member_row(const struct agent *a, const struct gossip_member *m, uint64_t now_ms) {
+  const char *name = m->name;
+  for (size_t i = 0; i < a->config->n_peers && m->is_peer; i++)
+    if (identity_key_equal(&a->keys[i], &m->key))
+      name = a->names[i];
+  json_t *row = json_object(), *addresses = json_array();
+  char address[MAX_ADDRESS_BYTES];
+  for (const char *at = m->addresses; statement_next_address(&at, address);)
+    json_array_append_new(addresses, json_string(address));
+  json_object_set_new(row, "name", json_string(m->is_self ? a->config->name : name));
+  json_object_set_new(row, "key", text_of_key(&m->key));
+  json_object_set_new(row, "role", json_string(m->is_self ? "self" : m->is_peer ? "peer" : "member"));
+  json_object_set_new(row, "state", json_string(member_state_name(m->state)));
+  json_object_set_new(row, "since_s", known(seconds_since(m->since_ms, now_ms)));
+  incarnation_add(row, m);
+  json_object_set_new(row, "addresses", addresses);
+  return row;
+}
+
+json_t *status_members_json(const struct agent *a, size_t first, size_t n, uint64_t now_ms) {
+  json_t *o = json_object(), *rows = json_array();
+  struct gossip_member m;
+  for (size_t i = first; i < gossip_n_members(a->gossip) && n-- > 0; i++) {
+    gossip_member(a->gossip, i, &m);
+    json_array_append_new(rows, member_row(a, &m, now_ms));
+  }
+  json_object_set_new(o, "members", rows);
+  json_object_set_new(o, "counts", count_members(a));
+  return o;
+}
+
 static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   const struct agent *a = j->agent;
   struct gossip_peer_info info;
@@ -81,6 +128,10 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));
   json_object_set_new(row, "rtt_ms", known(info.rtt_ms));
+  struct gossip_member member = {.state = MEMBER_ABSENT};
+  (void)gossip_find_member(a->gossip, &a->keys[i], &member);
+  json_object_set_new(row, "member", json_string(member_state_name(member.state)));
+  incarnation_add(row, &member);
   return row;
 }
 
@@ -107,9 +158,10 @@ static json_t *stranger_rows(struct agent *a, uint64_t now_ms) {
   return rows;
 }
 
-static void strangers_add(json_t *o, struct agent *a, uint64_t now_ms) {
+static void others_add(json_t *o, struct agent *a, uint64_t now_ms) {
   uint64_t drops[N_DROPS];
   gossip_stranger_drops(a->gossip, drops);
+  json_object_set_new(o, "members", count_members(a));
   json_object_set_new(o, "strangers", stranger_rows(a, now_ms));
   json_object_set_new(o, "strangers_refused", counted_drops(drops));
 }
@@ -331,14 +383,14 @@ json_t *status_json(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "job", job_object(j, now_ms));
   json_object_set_new(o, "jobs", jobs_rows(a));
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
-  strangers_add(o, a, now_ms);
+  others_add(o, a, now_ms);
   return o;
 }
 
 json_t *status_peers_json(const struct agent_job *j, uint64_t now_ms) {
   json_t *o = json_object();
   json_object_set_new(o, "peers", peer_rows(j, now_ms));
-  strangers_add(o, j->agent, now_ms);
+  others_add(o, j->agent, now_ms);
   return o;
 }
 

@@ -33,19 +33,28 @@ static enum err peer_static(const struct identity_key *key, uint8_t out_static[X
   return ERR_OK;
 }
 
-/* The origin is among what is hashed. */
-static struct signature signature_of(const struct manifest *m) {
-  uint8_t bytes[MANIFEST_BYTES];
+/* Of bytes among which the signer is. */
+static struct signature signature_over(const uint8_t *bytes, size_t n) {
   struct signature s;
-  uint64_t state = 0, word;
-  manifest_write(m, bytes);
-  for (size_t i = 0; i + sizeof word <= MANIFEST_BYTES - SIGNATURE_BYTES; i += sizeof word) {
-    memcpy(&word, bytes + i, sizeof word);
+  uint64_t state = n;
+  for (size_t i = 0; i < n; i += sizeof state) {
+    uint64_t word = 0;
+    memcpy(&word, bytes + i, n - i < sizeof word ? n - i : sizeof word);
     state = rng_mix(state ^ word);
   }
   for (size_t i = 0; i < SIGNATURE_BYTES; i += sizeof state, state = rng_mix(state))
     memcpy(s.bytes + i, &state, sizeof state);
   return s;
+}
+
+static enum err compare(const struct signature *s, struct signature right) {
+  return memcmp(s->bytes, right.bytes, SIGNATURE_BYTES) == 0 ? ERR_OK : ERR_SIGNATURE;
+}
+
+static struct signature signature_of(const struct manifest *m) {
+  uint8_t bytes[MANIFEST_BYTES];
+  manifest_write(m, bytes);
+  return signature_over(bytes, MANIFEST_BYTES - SIGNATURE_BYTES);
 }
 
 void plain_sign(struct manifest *m, const struct identity_key *own) {
@@ -54,8 +63,44 @@ void plain_sign(struct manifest *m, const struct identity_key *own) {
 }
 
 static enum err verify_manifest(const struct manifest *m) {
-  struct signature s = signature_of(m);
-  return memcmp(s.bytes, m->signature.bytes, sizeof s.bytes) == 0 ? ERR_OK : ERR_SIGNATURE;
+  return compare(&m->signature, signature_of(m));
+}
+
+static struct signature signature_of_statement(const struct statement *s) {
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  size_t n = statement_write(s, bytes);
+  return signature_over(bytes, n - SIGNATURE_BYTES);
+}
+
+static struct signature signature_of_accusation(const struct accusation *a) {
+  uint8_t bytes[ACCUSATION_BYTES];
+  accusation_write(a, bytes);
+  return signature_over(bytes, ACCUSATION_BYTES - SIGNATURE_BYTES);
+}
+
+static void sign_statement(void *context, struct statement *s) {
+  s->key = ((const struct node_self *)context)->key;
+  s->signature = signature_of_statement(s);
+}
+
+static void sign_accusation(void *context, struct accusation *a) {
+  a->accuser = ((const struct node_self *)context)->key;
+  a->signature = signature_of_accusation(a);
+}
+
+static enum err verify_statement(void *context, const struct statement *s) {
+  (void)context;
+  return compare(&s->signature, signature_of_statement(s));
+}
+
+static enum err verify_accusation(void *context, const struct accusation *a) {
+  (void)context;
+  return compare(&a->signature, signature_of_accusation(a));
+}
+
+static struct members_seal members_seal(const struct node_self *own) {
+  return (struct members_seal){(void *)(uintptr_t)own, sign_statement, sign_accusation, verify_statement,
+                               verify_accusation};
 }
 
 /* Nobody has one to sign. */
@@ -198,4 +243,5 @@ const struct seals plain_seals = {
     .open = open_frame,
     .verify_manifest = verify_manifest,
     .verify_job_file = verify_job_file,
+    .members_seal = members_seal,
 };

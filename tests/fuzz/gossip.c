@@ -178,6 +178,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
                                  .n_jobs = 1,
                                  .payload_max_bytes = 4 * (uint64_t)CHUNK_BYTES,
                                  .payload_bound = 4 * (uint64_t)CHUNK_BYTES,
+                                 .max_members = 8,
                                  .now_ms = clock_now};
   struct session_keys keys = {{1}, {2}, {3}};
   struct session_ends ends = {peer.key, 0x100, 0x200, false};
@@ -188,6 +189,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
   struct slot *live = &g->peers[0].slots[SLOT_LIVE];
   MUST(session_new(&keys, &ends, now_ms, &live->session) == ERR_OK);
   live->conn = CONN_ACCEPTED | 1;
+  live->version = GOSSIP_VERSION;
   return g;
 }
 

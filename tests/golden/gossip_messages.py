@@ -63,6 +63,13 @@ MESSAGES = {
     "ask-job": digest(0x70),
     "pool": digest(1) + u8(0) + u64(418) + u16(1) + struct.pack("<dd", 21.5, 96.25),
     "pool-frozen": digest(1) + u8(1) + u64(0) + u16(2) + struct.pack("<dddd", 21.5, -1, 4, 1),
+    "news": u8(2) + u8(1) + u16(5) + b"alive" + u8(2) + u16(7) + b"accused",
+    "sync": bytes(range(16)),
+    "list": u8(1) + u16(2) + digest(0x10) + u64(7) + u32(0) + u8(0)
+    + digest(0x20) + u64(0x0102030405060708) + u32(9) + u8(2),
+    "list-empty": u8(0) + u16(0),
+    "seek": digest(0x30),
+    "found": digest(0x30) + u8(1),
     "job-file": b"\x01a signed object, read by whoever knows its form",
 }
 

@@ -73,6 +73,20 @@ def job_file(key, swarm, name, version, label, body):
     return head + key.sign(b"starling/v1/job-file\0" + h(head))
 
 
+def short(s):
+    return bytes([len(s)]) + s.encode()
+
+
+def statement(key, swarm, epoch, refutation, flags, name, addresses):
+    body = b"\1" + swarm + raw(key) + struct.pack("<QIB", epoch, refutation, flags) + short(name) + short(addresses)
+    return body + key.sign(b"starling/v1/statement\0" + body)
+
+
+def accusation(key, swarm, accused, epoch, refutation):
+    body = b"\1" + swarm + raw(key) + accused + struct.pack("<QI", epoch, refutation)
+    return body + key.sign(b"starling/v1/accusation\0" + body)
+
+
 def frame(key, kind, index, counter, plain):
     head = b"STL1" + struct.pack("<BBHIIQ", kind, 0, 0, index, len(plain), counter)
     return head + ChaCha20Poly1305(key).encrypt(bytes(4) + struct.pack("<Q", counter), plain, head)
@@ -97,6 +111,9 @@ def vectors():
         "manifest_difference": manifest(key, 1, 1, 33, some_root, 203530, bytes(32)),
         "manifest_full": manifest(key, 2, 0, 48, some_root, 407060, some_copy),
         "job_file": job_file(key, swarm, "inspection", 2, "night", b"job: inspection\nversion: 2\nrun_label: night\n"),
+        "statement": statement(key, swarm, 0x0102030405060708, 2, 0, "mec-07", "tcp://10.0.0.7:7411 tcp://[fd00::7]:7411"),
+        "statement_leaves": statement(key, swarm, 1, 3, 1, "", ""),
+        "accusation": accusation(key, swarm, some_root, 0x0102030405060708, 2),
         "chain_start": h(some_root),
         "chain_next": h(h(some_root), some_copy),
     }

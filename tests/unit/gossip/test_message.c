@@ -137,6 +137,54 @@ static struct message example_pool_frozen(void) {
   return (struct message){.type = MESSAGE_POOL, .pool = {filled(1), {.is_frozen = true, .n = 2, .bytes = pairs}}};
 }
 
+static struct identity_key key_filled(uint8_t first) {
+  struct identity_key key;
+  memcpy(key.bytes, filled(first).bytes, sizeof key.bytes);
+  return key;
+}
+
+static struct message example_news(void) {
+  return (struct message){.type = MESSAGE_NEWS,
+                          .news = {.n = 2,
+                                   .items = {{NEWS_STATEMENT, (const uint8_t *)"alive", 5},
+                                             {NEWS_ACCUSATION, (const uint8_t *)"accused", 7}}}};
+}
+
+static struct message example_sync(void) {
+  struct message m = {.type = MESSAGE_SYNC};
+  for (size_t i = 0; i < MEMBERS_HASH_BYTES; i++)
+    m.sync.hash[i] = (uint8_t)i;
+  return m;
+}
+
+static struct message example_list(void) {
+  static uint8_t rows[2][LISTED_BYTES];
+  struct writer w;
+  writer_init(&w, rows, sizeof rows);
+  writer_bytes(&w, filled(0x10).bytes, DIGEST_BYTES);
+  writer_u64(&w, 7);
+  writer_u32(&w, 0);
+  writer_u8(&w, 0);
+  writer_bytes(&w, filled(0x20).bytes, DIGEST_BYTES);
+  writer_u64(&w, 0x0102030405060708);
+  writer_u32(&w, 9);
+  writer_u8(&w, 2);
+  return (struct message){.type = MESSAGE_LIST,
+                          .list = {.wants_list = true, .n = 2, .rows = (const uint8_t(*)[LISTED_BYTES])rows}};
+}
+
+static struct message example_list_empty(void) {
+  return (struct message){.type = MESSAGE_LIST};
+}
+
+static struct message example_seek(void) {
+  return (struct message){.type = MESSAGE_SEEK, .seek = {key_filled(0x30)}};
+}
+
+static struct message example_found(void) {
+  return (struct message){.type = MESSAGE_FOUND, .found = {key_filled(0x30), true}};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -159,6 +207,12 @@ static const struct {
     {"pool", example_pool},
     {"pool-frozen", example_pool_frozen},
     {"job-file", example_job_file},
+    {"news", example_news},
+    {"sync", example_sync},
+    {"list", example_list},
+    {"list-empty", example_list_empty},
+    {"seek", example_seek},
+    {"found", example_found},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };
@@ -290,6 +344,17 @@ static const struct {
     {"bye", 0, 0},                       /* no reason */
     {"beat", 0, 0},                      /* no pace */
     {"beat", 0, MAX_BEAT_S + 1},
+    {"news", 0, 0},
+    {"news", 0, MAX_NEWS + 1},
+    {"news", 1, 3}, /* no such kind */
+    {"news", 2, 0}, /* an empty item */
+    {"news", 3, 255},
+    {"list", 0, 2},                /* wants_list */
+    {"list", 3 + LISTED_BYTES, 0}, /* not ascending */
+    {"list", 3 + 32, 0},           /* epoch 0 */
+    {"list", 3 + 32 + 8 + 4, 3},   /* accusers */
+    {"list", 2, MAX_MEMBERS >> 8}, /* longer than it is */
+    {"found", 32, 2},
 };
 
 START_TEST(values_without_meaning_are_refused) {

@@ -525,6 +525,8 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
                                      .n_jobs = 1,
                                      .payload_max_bytes = 64 << 20,
                                      .payload_bound = 32 << 20,
+                                     .max_members = MAX_MEMBERS,
+                                     .addresses = w->is_real ? NULL : a->listen,
                                      .now_ms = world_now,
                                      .now_context = w};
   a->state = (struct wire_state){.follows = true, .phase = PHASE_IDLE, .round = number};
@@ -572,10 +574,11 @@ static inline void world_start(struct world *w) {
 }
 
 static inline void world_free(struct world *w) {
+  for (size_t i = 0; i < w->n_agents; i++)
+    if (w->agents[i].node)
+      agent_stop(&w->agents[i], ERR_STOPPED); /* all, before an identity that two may share is freed */
   for (size_t i = 0; i < w->n_agents; i++) {
     struct agent *a = &w->agents[i];
-    if (a->node)
-      agent_stop(a, ERR_STOPPED);
     for (size_t k = 0; k < MAX_AGENTS; k++)
       free(a->heard[k].payload);
     free(a->payload);
