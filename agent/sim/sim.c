@@ -122,6 +122,7 @@ struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
 struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed) {
   struct sim *s = zeros(1, sizeof *s);
   s->fidelity = fidelity;
+  s->max_members = n <= SIM_MEMBERS_UP_TO ? MAX_MEMBERS : 0;
   rng_init(&s->rng, seed);
   s->seed = seed;
   s->now_ms = SIM_START_MS;
@@ -264,6 +265,8 @@ static void open_node(struct sim_agent *a) {
                                  .n_jobs = 1,
                                  .payload_max_bytes = a->config.payload_max_bytes,
                                  .payload_bound = a->config.full_bytes,
+                                 .max_members = s->max_members,
+                                 .name = a->name,
                                  .now_ms = read_clock,
                                  .now_context = s};
   struct gossip_events events = sim_gossip_events(a);

@@ -35,6 +35,8 @@ enum {
   SIM_BATCH = 32,
   SIM_HEARTBEAT_MS = 4000, /* a connection over a cut link ends after so long */
   SIM_START_MS = 1000000,  /* what the clock shows in the beginning */
+  SIM_MEMBERS_UP_TO =
+      256, /* agents: beyond, that all know of all is what fills the memory, and they know of their peers alone */
 };
 
 struct sim;
@@ -174,6 +176,7 @@ struct sim_broken {
 
 struct sim {
   enum sim_fidelity fidelity;
+  size_t max_members; /* that an agent knows of (gossip_config); 0: none. For those that start from now on */
   uint64_t now_us, now_ms;
   struct sim_queue queue;
   struct sim_agent **agents; /* [n_agents] */

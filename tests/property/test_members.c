@@ -1,0 +1,285 @@
+/* Membership of whole agents in virtual time: what a swarm says of its members when hosts die, restart together, go deaf or lose
+ * frames, and what saying so costs. Agents train for ever here, so that nothing but control is sent. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/sim/sim.h"
+#include "crypto/random.h"
+#include "gossip/node.h"
+#include "tests/size.h"
+#include "tests/unit/suite.h"
+
+enum { SECOND_MS = 1000, MINUTE_MS = 60000 };
+
+static const uint64_t FAR_MS = UINT64_C(1) << 40;
+
+/* Both know each other, and both dial. */
+static void link_pair(struct sim *s, size_t a, size_t b) {
+  if (a == b || sim_peer_index(s->agents[a], b) != SIZE_MAX)
+    return;
+  sim_learn(s, a, b);
+  sim_learn(s, b, a);
+}
+
+/* n agents of `degree` (0, 4, 8; 0: all others) peers each; nobody runs. */
+static struct sim *swarm_new(size_t n, size_t degree, uint64_t seed) {
+  static const size_t steps[] = {1, 3, 9, 27};
+  ck_assert_int_eq(random_open(), ERR_OK);
+  struct sim *s = sim_new_as(SIM_PROTOCOL, n, 1, seed);
+  s->max_members = MAX_MEMBERS;
+  for (size_t i = 0; i < n; i++) {
+    s->agents[i]->host.training_ms = FAR_MS;
+    for (size_t k = 0; k < degree / 2; k++)
+      link_pair(s, i, (i + steps[k]) % n);
+    for (size_t k = 0; degree == 0 && k < i; k++)
+      link_pair(s, i, k);
+  }
+  return s;
+}
+
+static const struct member *row(const struct sim *s, size_t observer, size_t about) {
+  return members_find(&s->agents[observer]->node->members, &s->agents[about]->key);
+}
+
+static enum member_state state_at(const struct sim *s, size_t observer, size_t about) {
+  const struct member *m = row(s, observer, about);
+  return m ? m->state : MEMBER_ABSENT;
+}
+
+/* Pairs of living agents of which the first has the second in this state. */
+static size_t count_pairs(const struct sim *s, enum member_state state) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->n_agents; i++)
+    for (size_t k = 0; k < s->n_agents; k++)
+      n += s->agents[i]->is_alive && s->agents[k]->is_alive && state_at(s, i, k) == state;
+  return n;
+}
+
+static bool all_see_all(const struct sim *s, size_t n_alive) {
+  return count_pairs(s, MEMBER_ALIVE) == n_alive * n_alive;
+}
+
+static void print_figure(const char *text, double value) {
+  printf("  %s: %.6g\n", text, value);
+}
+
+/* ---- all restart at once ---------------------------------------------------------------------------------------------- */
+
+/* `n_restarted` of n are killed and start again after `down_ms`, within a second of each other. */
+static void mass_restart(size_t n, size_t degree, size_t n_restarted, uint64_t down_ms, uint64_t seed) {
+  struct sim *s = swarm_new(n, degree, seed);
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  ck_assert(all_see_all(s, n));
+  for (size_t i = 0; i < n_restarted; i++)
+    sim_kill(s, i);
+  sim_run(s, down_ms);
+  uint64_t begun_ms = s->now_ms;
+  for (size_t i = 0; i < n_restarted; i++) {
+    sim_start(s, i);
+    sim_run(s, SECOND_MS / n_restarted);
+  }
+  while (!all_see_all(s, n) && s->now_ms < begun_ms + MINUTE_MS)
+    sim_run(s, 100);
+  double took_s = (double)(s->now_ms - begun_ms) / SECOND_MS;
+  printf("  %zu of %zu restarted, degree %zu: all see all after %.1f s\n", n_restarted, n, degree, took_s);
+  ck_assert_double_le(took_s, 15);
+  sim_run(s, members_suspicion_ms(&s->agents[0]->node->members));
+  for (uint64_t end_ms = s->now_ms + 2 * MINUTE_MS; s->now_ms < end_ms; sim_run(s, 500))
+    ck_assert_uint_eq(count_pairs(s, MEMBER_DEAD), 0);
+  ck_assert(all_see_all(s, n));
+  sim_free(s);
+}
+
+START_TEST(after_a_mass_restart_all_see_all_within_15_s) {
+  mass_restart(32, 0, 32, 2 * SECOND_MS, 1);
+  mass_restart(32, 4, 32, 10 * SECOND_MS, 2);
+  mass_restart(64, 4, 32, 2 * SECOND_MS, 3);
+  mass_restart(64, 4, 32, MINUTE_MS, 4);
+}
+END_TEST
+
+/* ---- deaf agents ------------------------------------------------------------------------------------------------------ */
+
+enum { DEAF_N = 8 };
+
+/* How often each has begun to doubt each, in a time. */
+struct flaps {
+  uint64_t since_ms[DEAF_N][DEAF_N];
+  unsigned n[DEAF_N][DEAF_N];
+};
+
+static void watch_flaps(struct sim *s, struct flaps *f, uint64_t for_ms) {
+  for (uint64_t end_ms = s->now_ms + for_ms; s->now_ms < end_ms; sim_run(s, 50))
+    for (size_t i = 0; i < DEAF_N; i++)
+      for (size_t k = 0; k < DEAF_N; k++) {
+        const struct member *m = row(s, i, k);
+        if (m->state == MEMBER_SUSPECT && m->since_ms != f->since_ms[i][k]) {
+          f->n[i][k]++;
+          f->since_ms[i][k] = m->since_ms;
+        }
+      }
+}
+
+static unsigned most_flaps(const struct flaps *f) {
+  unsigned most = 0;
+  for (size_t i = 0; i < DEAF_N; i++)
+    for (size_t k = 0; k < DEAF_N; k++)
+      most = f->n[i][k] > most ? f->n[i][k] : most;
+  return most;
+}
+
+/* Nothing arrives at agent 0 that these send. */
+static void deafen(size_t n_senders, size_t degree, enum member_state expected) {
+  struct sim *s = swarm_new(DEAF_N, degree, 5);
+  struct flaps flaps = {0};
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  for (size_t i = 1; i <= n_senders; i++)
+    sim_mute(s, i, 0);
+  watch_flaps(s, &flaps, 10 * MINUTE_MS);
+  printf("  deaf to %zu of %d: at most %u suspicions of a pair in 10 minutes\n", n_senders, DEAF_N - 1,
+         most_flaps(&flaps));
+  ck_assert_uint_lt(most_flaps(&flaps), 10);
+  ck_assert_int_eq(state_at(s, 1, 0), expected);
+  for (size_t i = 1; i <= n_senders; i++)
+    sim_heal(s, i, 0);
+  sim_run(s, MINUTE_MS);
+  ck_assert(all_see_all(s, DEAF_N));
+  sim_free(s);
+}
+
+START_TEST(a_half_deaf_agent_makes_less_than_one_suspicion_a_minute) {
+  deafen(DEAF_N - 1, 0, MEMBER_DEAD);
+  deafen(1, 0, MEMBER_ALIVE);
+  deafen(1, 4, MEMBER_ALIVE);
+  deafen(4, 0, MEMBER_ALIVE);
+}
+END_TEST
+
+/* ---- false and true deaths -------------------------------------------------------------------------------------------- */
+
+/* Verdicts on living agents, each counted when it falls. */
+static size_t count_false(const struct sim *s, uint64_t *since_ms) {
+  size_t n_false = 0, n = s->n_agents;
+  for (size_t i = 0; i < n; i++) {
+    const struct members *m = &s->agents[i]->node->members;
+    for (size_t k = 0; k < m->n && k < n; k++)
+      if (m->rows[k].state == MEMBER_DEAD && since_ms[i * n + k] != m->rows[k].since_ms) {
+        since_ms[i * n + k] = m->rows[k].since_ms;
+        n_false++;
+      }
+  }
+  return n_false;
+}
+
+START_TEST(at_10_percent_loss_hardly_anybody_is_wrongly_dead) {
+  size_t n = sized(40, 100, 500), n_rounds = sized(4000, 100000, 1000000);
+  struct sim *s = swarm_new(n, 8, 6);
+  uint64_t *since_ms = calloc(n * n, sizeof *since_ms);
+  size_t n_false = 0, n_lived = 0;
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  s->default_link.loss = 0.1;
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < s->agents[i]->n_peers; k++)
+      sim_link(s, i, s->agents[i]->peers[k].agent)->loss = 0.1;
+  for (; n_lived < n_rounds; n_lived += n) {
+    sim_run(s, SECOND_MS);
+    n_false += count_false(s, since_ms);
+  }
+  print_figure("false deaths in 100 000 node-rounds at 10 % loss", (double)n_false * 1e5 / (double)n_lived);
+  ck_assert_double_le((double)n_false * 1e5, (double)n_lived);
+  free(since_ms);
+  sim_free(s);
+}
+END_TEST
+
+static size_t count_who_knows(const struct sim *s, size_t dead) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->n_agents; i++)
+    n += s->agents[i]->is_alive && state_at(s, i, dead) == MEMBER_DEAD;
+  return n;
+}
+
+START_TEST(a_death_is_known_to_99_percent_within_15_beats) {
+  size_t n = sized(40, 200, 1000), n_killed = 5, n_alive = n;
+  struct sim *s = swarm_new(n, 8, 7);
+  double most_s = 0;
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  ck_assert(all_see_all(s, n));
+  for (size_t i = 0; i < n_killed; i++) {
+    size_t who = i * n / n_killed;
+    for (size_t k = 0; k < s->agents[who]->n_peers; k++) /* the host vanishes: nobody is told */
+      sim_mute(s, who, s->agents[who]->peers[k].agent);
+    sim_pause(s, who, 100 * MINUTE_MS);
+    uint64_t begun_ms = s->now_ms;
+    n_alive--;
+    while (100 * count_who_knows(s, who) < 99 * n_alive && s->now_ms < begun_ms + MINUTE_MS)
+      sim_run(s, 100);
+    double took_s = (double)(s->now_ms - begun_ms) / SECOND_MS;
+    most_s = took_s > most_s ? took_s : most_s;
+  }
+  printf("  %zu agents: a death is known to 99 %% after %.1f beats at most\n", n, most_s);
+  ck_assert_double_le(most_s, 15);
+  sim_free(s);
+}
+END_TEST
+
+/* ---- what it costs ---------------------------------------------------------------------------------------------------- */
+
+/* Bytes that an agent sends in a second, when all know all. */
+static double control_rate(size_t n) {
+  enum { MINUTES = 10 };
+  struct sim *s = swarm_new(n, 4, 8);
+  uint64_t bytes = 0;
+  sim_start_all(s);
+  sim_run(s, MINUTE_MS);
+  ck_assert(all_see_all(s, n));
+  for (size_t i = 0; i < n; i++)
+    bytes -= gossip_sent_bytes(s->agents[i]->node);
+  sim_run(s, MINUTES * MINUTE_MS);
+  for (size_t i = 0; i < n; i++)
+    bytes += gossip_sent_bytes(s->agents[i]->node);
+  sim_free(s);
+  return (double)bytes / (double)n / (MINUTES * 60);
+}
+
+START_TEST(control_traffic_of_an_agent_does_not_grow_with_the_swarm) {
+  double least = 0, most = 0;
+  for (size_t n = 8; n <= 64; n *= 2) {
+    double rate = control_rate(n);
+    printf("  %zu agents, 4 peers each: %.1f bytes a second and agent\n", n, rate);
+    least = n == 8 || rate < least ? rate : least;
+    most = rate > most ? rate : most;
+  }
+  ck_assert_double_le(most, 1.2 * least);
+}
+END_TEST
+
+START_TEST(one_seed_is_one_story_of_members) {
+  uint64_t traces[2];
+  for (size_t i = 0; i < 2; i++) {
+    struct sim *s = swarm_new(12, 4, 9);
+    s->default_link.loss = 0.1;
+    sim_start_all(s);
+    sim_run(s, MINUTE_MS);
+    sim_kill(s, 3);
+    sim_run(s, MINUTE_MS);
+    traces[i] = s->trace;
+    sim_free(s);
+  }
+  ck_assert_uint_eq(traces[0], traces[1]);
+}
+END_TEST
+
+int main(void) {
+  return SUITE_RUN_WITHIN("members", SUITE_LIMIT_S, after_a_mass_restart_all_see_all_within_15_s,
+                          a_half_deaf_agent_makes_less_than_one_suspicion_a_minute,
+                          at_10_percent_loss_hardly_anybody_is_wrongly_dead,
+                          a_death_is_known_to_99_percent_within_15_beats,
+                          control_traffic_of_an_agent_does_not_grow_with_the_swarm, one_seed_is_one_story_of_members);
+}
