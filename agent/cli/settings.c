@@ -288,13 +288,13 @@ static void view_check(const struct call *call, const json_t *data, FILE *out) {
                                           {"JOB", "job", FORM_TEXT},
                                           {"PARAMETERS", "parameters", FORM_COUNT},
                                           {"PEERS", "peers", FORM_COUNT},
-                                          {"AT MOST", "follow_max", FORM_COUNT},
+                                          {"FOLLOWED AT MOST", "follow_max", FORM_COUNT},
                                           {"IN MEMORY", "memory_bytes", FORM_BYTES},
                                           {"SAMPLES AT MOST", "samples_max_bytes", FORM_BYTES},
                                           {"ON DISK", "disk_bytes", FORM_BYTES},
-                                          {"EACH WAY A ROUND", "round_bytes", FORM_BYTES},
-                                          {"DISK A ROUND", "written_bytes", FORM_BYTES},
-                                          {"A DAY", "written_day_bytes", FORM_BYTES}};
+                                          {"SENT A ROUND", "round_bytes", FORM_BYTES},
+                                          {"WRITTEN A ROUND", "written_bytes", FORM_BYTES},
+                                          {"WRITTEN A DAY", "written_day_bytes", FORM_BYTES}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "jobs"), call->format == FORMAT_TSV,
               out);
   if (call->format == FORMAT_TSV || json_integer_value(json_object_get(data, "shadow_bytes")) == 0)

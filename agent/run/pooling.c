@@ -52,7 +52,9 @@ static void decide(struct agent_job *j) {
     job->kind = JOB_SCALE;
     trainer_put(j->trainer, job);
     tell_all(j);
-    log_event(LOG_INFO, "pool-closed", NULL, LOG_FIELDS(log_text("job", j->config->job.name)));
+    log_event(LOG_INFO, "pool-closed", NULL,
+              LOG_FIELDS(log_text("job", j->config->job.name),
+                         log_text("text", "every site has told its means: the scaling of the features is fixed")));
   }
   refuse_others(j);
 }
