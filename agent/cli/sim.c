@@ -150,7 +150,7 @@ int verb_sim(struct call *call) {
   struct sim *s = scenario_sim(c);
   sim_tally_watch(&tally, s);
   double start_s = clock_s();
-  scenario_run(c, s);
+  scenario_run(c, s, NULL);
   int code = answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
   if (code == EXIT_DONE && s->n_broken > 0)
     code = EXIT_FAILED;

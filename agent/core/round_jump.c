@@ -117,7 +117,7 @@ static bool is_met(const struct round_machine *m, const struct round_peer *p) {
   return p->has_state && (!m->config.is_steps_auto || p->epoch_steps > 0);
 }
 
-/* Peers not met by the end are absent until their HELLO. */
+/* Peers not met by the end are absent until their HELLO: who has said it and whose STATE is on its way is not. */
 void machine_tick_meeting(struct round_machine *m, uint64_t now_ms) {
   bool all_met = true;
   if (m->awaits_scale)
@@ -127,7 +127,7 @@ void machine_tick_meeting(struct round_machine *m, uint64_t now_ms) {
   if ((!all_met && now_ms < m->wait_until_ms) || now_ms < m->next_jump_ms)
     return;
   for (size_t i = 0; i < m->config.n_peers; i++)
-    m->peers[i].is_absent = !m->peers[i].has_state;
+    m->peers[i].is_absent = !m->peers[i].has_hello;
   m->wait_until_ms = 0;
   if (vouched_round(m, false) > 0)
     start(m, true, now_ms);

@@ -54,7 +54,7 @@ void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from) {
   }
 }
 
-static bool is_after(struct round_label a, struct round_label b) {
+bool sim_label_is_after(struct round_label a, struct round_label b) {
   return a.round != b.round ? a.round > b.round : a.sub > b.sub;
 }
 
@@ -63,7 +63,8 @@ static void note_used(struct sim_agent *a, const struct store_publication *p, co
   bool rises = true;
   for (size_t i = a->n_used; i-- > 0 && a->used[i].boot_epoch == p->boot_epoch;) {
     const struct sim_used *u = &a->used[i];
-    rises = rises && u->sequence < p->sequence && (!p->payload || !u->has_payload || is_after(p->label, u->label));
+    rises = rises && u->sequence < p->sequence &&
+            (!p->payload || !u->has_payload || sim_label_is_after(p->label, u->label));
     if (!p->payload || u->has_payload)
       break;
   }
@@ -90,7 +91,7 @@ static void publish(struct sim_agent *a, const struct scribe_job *job) {
   struct sim_durable *d = &a->durable;
   const struct store_publication *p = &job->publication;
   sim_holds(a, SIM_INVARIANT_OWN_EPOCH, p->boot_epoch == d->boot_epoch);
-  sim_holds(a, SIM_INVARIANT_LABELS_RISE, is_after(p->label, d->committed));
+  sim_holds(a, SIM_INVARIANT_LABELS_RISE, sim_label_is_after(p->label, d->committed));
   sim_holds(a, SIM_INVARIANT_ONE_PAYLOAD, d->n_kept == 0 || p->sequence > d->kept[d->n_kept - 1].position.sequence);
   struct sim_kept *k = kept_add(d);
   *k = (struct sim_kept){.label = p->label, .position = {p->boot_epoch, p->sequence, p->chain}};
@@ -135,17 +136,33 @@ static void tell(struct sim_agent *a, const struct store_commitment *c) {
   sim_trace(s, (uint64_t)c->outcome);
   sim_trace(s, first);
   a->n_jumps += c->outcome == ROUND_JUMPED;
+  a->n_commits++;
   if (s->watch.committed)
     s->watch.committed(s->watch.context, a, c);
+}
+
+/* A merge that was refused has weights, too; who adopts has none. */
+static bool was_mixed(const struct sim_agent *a, const struct store_commitment *c) {
+  if (c->outcome == ROUND_MERGE_REFUSED || c->outcome == ROUND_ADOPTED)
+    return true;
+  for (size_t i = 0; i < a->n_peers; i++) {
+    const struct store_contribution *row = &c->contributions[i];
+    bool is_mixed = a->peers[i].mixed > 0,
+         is_equal = row->weight >= a->peers[i].mixed && row->weight <= a->peers[i].mixed;
+    if (!is_equal || (row->reason == ERR_OK && !is_mixed))
+      return false;
+  }
+  return true;
 }
 
 static void commit(struct sim_agent *a, const struct scribe_job *job) {
   struct sim_durable *d = &a->durable;
   const struct store_commitment *c = &job->commitment;
   bool is_whole = c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED;
-  sim_holds(a, SIM_INVARIANT_LABELS_RISE, is_after(c->label, d->committed));
+  sim_holds(a, SIM_INVARIANT_LABELS_RISE, sim_label_is_after(c->label, d->committed));
   sim_holds(a, SIM_INVARIANT_WHOLE_SNAPSHOT, is_whole == (c->own_half != NULL));
   bool has_all = sim_holds(a, SIM_INVARIANT_ALL_PEERS, c->n_contributions == a->n_peers);
+  sim_holds(a, SIM_INVARIANT_REFUSED, !has_all || was_mixed(a, c));
   d->committed = c->label;
   d->has_commit = true;
   d->is_gathering = false;

@@ -1,9 +1,10 @@
 #include "agent/sim/invariants.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent/sim/parts.h"
+#include "base/must.h"
 
 static const struct {
   const char *name, *sentence;
@@ -66,6 +67,39 @@ static bool memory(struct sim_agent *a) {
   return waiting <= a->config.payload_max_bytes;
 }
 
+/* Nothing but itself keeps it from committing the next round. */
+static bool should_move(const struct sim_agent *a) {
+  const struct round_machine *m = a->machine;
+  bool waits = m->phase == PHASE_ALONE || m->phase == PHASE_PAUSED || m->phase == PHASE_FINISHED;
+  return !waits && m->halted == ERR_OK && a->host.disk == ERR_OK && a->host.paused_until_us <= a->sim->now_us;
+}
+
+static uint64_t writing_ms(const struct sim_agent *a) {
+  uint64_t bytes = 4 * a->sim->dims * sizeof(double);
+  return a->host.writing_ms + (a->host.disk_bytes_per_s > 0 ? bytes * 1000 / a->host.disk_bytes_per_s : 0);
+}
+
+uint64_t sim_round_bound_ms(const struct sim_agent *a) {
+  const struct sim_host *h = &a->host;
+  uint64_t training_ms = h->step_ms > 0 ? h->step_ms * a->last_steps : h->training_ms;
+  double work_ms = 2 * (double)(h->loading_ms + training_ms + h->merging_ms) / h->speed;
+  uint64_t owed_ms = h->disk_free_us > a->sim->now_us ? (h->disk_free_us - a->sim->now_us) / 1000 : 0;
+  return a->config.meet_ms + 2 * a->config.deadline_max_ms + 2 * a->config.every_ms + JUMP_RETRY_MS + HALTED_RETRY_MS +
+         (uint64_t)work_ms + 6 * writing_ms(a) + owed_ms;
+}
+
+static bool round_ends(struct sim_agent *a) {
+  bool has_moved = sim_label_is_after(a->durable.committed, a->moved_at);
+  a->moved_at = a->durable.committed;
+  if (has_moved || !should_move(a))
+    a->moved_ms = a->sim->now_ms;
+  return a->sim->now_ms - a->moved_ms <= sim_round_bound_ms(a);
+}
+
+static bool no_round_lost(struct sim_agent *a) {
+  return !sim_label_is_after(a->started_from, a->machine->committed);
+}
+
 void sim_check(struct sim_agent *a, bool was_idle) {
   static const struct {
     enum sim_invariant invariant;
@@ -74,8 +108,76 @@ void sim_check(struct sim_agent *a, bool was_idle) {
   } table[] = {{SIM_INVARIANT_GATHER_LENGTH, gather_length, false},
                {SIM_INVARIANT_GATHER_ENDS, gather_ends, false},
                {SIM_INVARIANT_QUEUES, queues, true},
-               {SIM_INVARIANT_MEMORY, memory, true}};
+               {SIM_INVARIANT_MEMORY, memory, true},
+               {SIM_INVARIANT_ROUND_ENDS, round_ends, false},
+               {SIM_INVARIANT_NO_ROUND_LOST, no_round_lost, true}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!was_idle || !table[i].is_of_machine)
       sim_holds(a, table[i].invariant, table[i].holds(a));
+}
+
+void sim_check_all(struct sim *s) {
+  for (size_t i = 0; i < s->n_agents; i++)
+    if (s->agents[i]->is_alive && s->agents[i]->host.paused_until_us <= s->now_us)
+      sim_check(s->agents[i], false);
+}
+
+/* ---- together ---- */
+
+static const double SIM_APART = 1.5, SIM_APART_MORE = 0.2;
+
+/* false: it has no model yet. */
+static bool first_number(const struct sim_agent *a, double *out) {
+  if (!a->is_alive || a->durable.model.n_bytes < sizeof *out)
+    return false;
+  memcpy(out, a->durable.model.bytes, sizeof *out);
+  return true;
+}
+
+double sim_spread(const struct sim *s) {
+  double low = 0, high = 0, x;
+  bool has = false;
+  for (size_t i = 0; i < s->n_agents; i++) {
+    if (!first_number(s->agents[i], &x))
+      continue;
+    low = !has || x < low ? x : low;
+    high = !has || x > high ? x : high;
+    has = true;
+  }
+  return high - low;
+}
+
+static double mixed(const struct sim_agent *a, const double *h) {
+  double x = h[a->number];
+  for (size_t i = 0; i < a->n_peers; i++) {
+    const struct sim_agent *other = a->sim->agents[a->peers[i].agent];
+    size_t degree = a->n_peers > other->n_peers ? a->n_peers : other->n_peers;
+    x += (h[other->number] - h[a->number]) / (double)(1 + degree);
+  }
+  return x;
+}
+
+double sim_spread_undisturbed(const struct sim *s) {
+  enum { ROUNDS = 200 }; /* 0.75^200: nothing is left of the beginning */
+  double *x = calloc(s->n_agents + 1, sizeof *x), *h = calloc(s->n_agents + 1, sizeof *h);
+  MUST(x != NULL && h != NULL);
+  for (size_t r = 0; r < ROUNDS; r++) {
+    for (size_t i = 0; i < s->n_agents; i++)
+      h[i] = x[i] + SIM_PULL * (sim_goal(s->agents[i], 0) - x[i]);
+    for (size_t i = 0; i < s->n_agents; i++)
+      x[i] = mixed(s->agents[i], h);
+  }
+  double low = x[0], high = x[0];
+  for (size_t i = 1; i < s->n_agents; i++) {
+    low = x[i] < low ? x[i] : low;
+    high = x[i] > high ? x[i] : high;
+  }
+  free(x);
+  free(h);
+  return high - low;
+}
+
+void sim_check_together(struct sim *s) {
+  double apart = sim_spread(s);
+  sim_holds(s->agents[0], SIM_INVARIANT_CONVERGES, apart <= SIM_APART * sim_spread_undisturbed(s) + SIM_APART_MORE);
 }

@@ -5,6 +5,7 @@
 #define AGENT_SIM_INVARIANTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* symbol, stable name, sentence */
 #define SIM_INVARIANTS(X)                                                                                              \
@@ -24,7 +25,14 @@
   X(WEIGHTS, "weights", "a merge is a convex combination")                                                             \
   X(COPY, "copy", "after a link a copy has the bits that its origin published at that sequence")                       \
   X(DROP_REASON, "drop-reason", "what is counted against a peer is a reason of the list")                              \
-  X(OWN_MANIFEST, "own-manifest", "a manifest that is offered can be read")
+  X(OWN_MANIFEST, "own-manifest", "a manifest that is offered can be read")                                            \
+  X(ROUND_ENDS, "round-ends", "a round ends within its bound")                                                         \
+  X(NO_ROUND_LOST, "no-round-lost", "who was started goes on from what was committed before")                          \
+  X(SAID_IS_DURABLE, "said-is-durable", "what is offered or said to be committed is durable")                          \
+  X(ONCE, "once", "a difference comes after all that was merged of its origin")                                        \
+  X(REFUSED, "refused", "what was merged was mixed in, with that weight, and nothing else was")                        \
+  X(NOT_BLAMED, "not-blamed", "who never lied is not blamed for a lie")                                                \
+  X(CONVERGES, "converges", "healed, models are as close together as if nothing had happened")
 
 enum sim_invariant {
 #define X(symbol, name, sentence) SIM_INVARIANT_##symbol,
@@ -44,5 +52,23 @@ bool sim_holds(struct sim_agent *a, enum sim_invariant i, bool holds);
 
 /* After an event of the agent. was_idle: its machine had nothing to do. */
 void sim_check(struct sim_agent *a, bool was_idle);
+
+struct sim;
+
+/* What a round may take: of the meeting, or a jump that fails and the training after it, then a gather; the disk may owe
+ * what a slower one has left. */
+uint64_t sim_round_bound_ms(const struct sim_agent *a);
+
+/* At any time, of every living agent that is not paused: also of those that wait for an event that never comes. */
+void sim_check_all(struct sim *s);
+
+/* When a swarm had time to come together again: whether it is. The largest distance of two models is held against the one
+ * of a swarm that nothing ever happened to, SIM_APART times and SIM_APART_MORE: x = W((1 − a) x + a g), W the Metropolis
+ * weights of who lists whom, a the pull and g the goals of numbers.c. */
+void sim_check_together(struct sim *s);
+
+/* The largest distance of two living agents' committed models, in their first number; and undisturbed. */
+double sim_spread(const struct sim *s);
+double sim_spread_undisturbed(const struct sim *s);
 
 #endif

@@ -27,8 +27,10 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
   memset(a->x, 0, n);
   memset(a->copy, 0, n);
   a->has_pending = false;
-  for (size_t i = 0; i < a->n_peers; i++)
+  for (size_t i = 0; i < a->n_peers; i++) {
     memset(a->peers[i].copy, 0, n);
+    a->peers[i].applied_epoch = a->peers[i].applied_sequence = 0;
+  }
   if (job->half.n_bytes == 2 * n) {
     memcpy(a->x, job->half.bytes, n);
     memcpy(a->copy, job->half.bytes + n, n);
@@ -40,11 +42,14 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
 }
 
 /* Every agent pulls towards a goal of its own. */
+double sim_goal(const struct sim_agent *a, size_t i) {
+  return (double)(a->number + 1) * (i % 2 == 0 ? 1 : -1);
+}
+
 static void step(struct sim_agent *a, const struct trainer_job *job) {
   for (size_t i = 0; i < a->sim->dims; i++) {
-    double goal = (double)(a->number + 1) * (i % 2 == 0 ? 1 : -1);
-    a->x[i] +=
-        0.25 * job->rate_scale * (goal - a->x[i]) + 1e-3 * (double)(job->label.round % 7) + 1e-4 * job->label.sub;
+    a->x[i] += SIM_PULL * job->rate_scale * (sim_goal(a, i) - a->x[i]) + 1e-3 * (double)(job->label.round % 7) +
+               1e-4 * job->label.sub;
   }
 }
 
@@ -99,6 +104,15 @@ static void check_copy(struct sim_agent *a, size_t peer, const struct manifest *
   sim_holds(a, SIM_INVARIANT_COPY, u && digest_equal(&u->copy, &now));
 }
 
+static void note_applied(struct sim_agent *a, size_t peer, const struct manifest *m) {
+  struct sim_peer *p = &a->peers[peer];
+  bool is_new =
+      m->boot_epoch != p->applied_epoch ? m->boot_epoch > p->applied_epoch : m->sequence > p->applied_sequence;
+  sim_holds(a, SIM_INVARIANT_ONCE, m->kind == MANIFEST_FULL || is_new);
+  p->applied_epoch = m->boot_epoch;
+  p->applied_sequence = m->sequence;
+}
+
 static enum err apply_link(struct sim_agent *a, size_t peer, const struct link_in *link) {
   const struct manifest *m = &link->manifest;
   size_t n = model_bytes(a);
@@ -111,6 +125,7 @@ static enum err apply_link(struct sim_agent *a, size_t peer, const struct link_i
   const double *values = (const double *)(const void *)link->payload;
   for (size_t i = 0; i < a->sim->dims; i++)
     a->peers[peer].copy[i] = m->kind == MANIFEST_FULL ? values[i] : a->peers[peer].copy[i] + values[i];
+  note_applied(a, peer, m);
   check_copy(a, peer, m);
   return ERR_OK;
 }
@@ -143,11 +158,14 @@ static void adopt_median(struct sim_agent *a, const size_t *copies, size_t n) {
 
 static void mix(struct sim_agent *a, const struct trainer_job *job) {
   double weights = 0;
+  for (size_t i = 0; i < a->n_peers; i++)
+    a->peers[i].mixed = 0;
   for (size_t k = 0; k < job->n_peers; k++) {
     const struct merge_peer *p = &job->peers[k];
     if (p->reason != ERR_OK || !p->use)
       continue;
     weights += p->weight;
+    a->peers[p->peer].mixed = p->weight;
     for (size_t i = 0; i < a->sim->dims; i++)
       a->x[i] += p->weight * (a->peers[p->peer].copy[i] - a->copy[i]);
   }

@@ -8,6 +8,7 @@
 #define SIM_NO_WIRE UINT64_MAX
 
 static const size_t SIM_JOB = 0;
+static const double SIM_PULL = 0.25; /* of a training, towards the goal */
 
 /* An event of the agent as it lives now. */
 void sim_put(struct sim_agent *a, uint64_t at_us, struct sim_event e);
@@ -34,7 +35,10 @@ void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *te
 uint32_t sim_epoch_steps(const struct sim_agent *a);
 void sim_do_train(struct sim_agent *a, struct trainer_job *job);
 
+double sim_goal(const struct sim_agent *a, size_t i);
+
 /* disk.c */
+bool sim_label_is_after(struct round_label a, struct round_label b);
 void sim_do_write(struct sim_agent *a, struct scribe_job *job);
 void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from);
 void sim_durable_clear(struct sim_durable *d);

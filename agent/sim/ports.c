@@ -9,6 +9,20 @@ void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *te
     w->noted(w->context, a, name, peer == SIZE_MAX ? SIZE_MAX : a->peers[peer].agent, text);
 }
 
+/* Whether a reason may be counted: what says that somebody lied is for those who did. */
+static void check_blame(struct sim_agent *a, size_t peer, enum err reason) {
+  bool blames = reason == ERR_EQUIVOCATION || reason == ERR_ROOT || reason == ERR_FALSE_HISTORY ||
+                reason == ERR_SIGNATURE || reason == ERR_ORIGIN;
+  sim_holds(a, SIM_INVARIANT_NOT_BLAMED, !blames || a->sim->agents[a->peers[peer].agent]->has_lied);
+}
+
+static bool is_durable(const struct sim_durable *d, uint64_t boot_epoch, uint64_t sequence) {
+  for (size_t i = 0; i < d->n_kept; i++)
+    if (d->kept[i].position.boot_epoch == boot_epoch && d->kept[i].position.sequence == sequence)
+      return true;
+  return false;
+}
+
 /* ---- gossip → machine, as agent/run ties them ---- */
 
 static struct sim_agent *touch(void *context) {
@@ -29,8 +43,10 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
   bool is_proved = hello->has_proof && manifest_read(hello->proof, MANIFEST_BYTES, &proof) == ERR_OK &&
                    identity_key_equal(&proof.origin, &a->key) && digest_equal(&proof.job, &a->sim->job.job) &&
                    sim_seals(a->sim)->verify_manifest(&proof) == ERR_OK;
-  if (hello->has_proof && !is_proved)
+  if (hello->has_proof && !is_proved) {
+    check_blame(a, peer, ERR_FALSE_HISTORY);
     gossip_count(a->node, peer, ERR_FALSE_HISTORY);
+  }
   round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, a->sim->now_ms);
 }
 
@@ -91,16 +107,22 @@ static void fill_hello(void *context, size_t peer, size_t job, struct hello_job 
   round_fill_hello(a->machine, peer, out_hello);
   out_hello->has_proof = a->peers[peer].has_proof;
   memcpy(out_hello->proof, a->peers[peer].proof, MANIFEST_BYTES);
-  if (a->lie_in_hello)
+  if (a->lie_in_hello) {
+    a->has_lied = true;
     a->lie_in_hello(out_hello, a->peers[peer].agent);
+  }
 }
 
 static void fill_state(void *context, size_t peer, size_t job, struct wire_state *out_state) {
   struct sim_agent *a = context;
   (void)job;
   round_fill_state(a->machine, peer, out_state);
-  if (a->lie)
+  struct round_label said = {.round = out_state->round, .sub = out_state->sub};
+  sim_holds(a, SIM_INVARIANT_SAID_IS_DURABLE, !sim_label_is_after(said, a->durable.committed));
+  if (a->lie) {
+    a->has_lied = true;
     a->lie(out_state);
+  }
 }
 
 static enum err find_full(const struct sim_durable *d, size_t i, const uint8_t **out) {
@@ -157,6 +179,7 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
     memcpy(out, b->bytes + offset, n);
     if (a->corrupt > 0) {
       a->corrupt--;
+      a->has_lied = true;
       out[0] ^= 1;
     }
     return ERR_OK;
@@ -227,8 +250,10 @@ static void port_write(void *context, struct scribe_job *job) {
 
 static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES]) {
   struct sim_agent *a = context;
-  if (a->lie_in_manifest)
+  if (a->lie_in_manifest) {
+    a->has_lied = true;
     a->lie_in_manifest(m);
+  }
   sim_sign(m, a);
   manifest_write(m, out_bytes);
 }
@@ -236,8 +261,10 @@ static void port_sign(void *context, struct manifest *m, uint8_t out_bytes[MANIF
 static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
   struct sim_agent *a = context;
   struct manifest m;
-  if (sim_holds(a, SIM_INVARIANT_OWN_MANIFEST, manifest_read(manifest, MANIFEST_BYTES, &m) == ERR_OK))
+  if (sim_holds(a, SIM_INVARIANT_OWN_MANIFEST, manifest_read(manifest, MANIFEST_BYTES, &m) == ERR_OK)) {
     a->n_chains += m.kind == MANIFEST_FULL;
+    sim_holds(a, SIM_INVARIANT_SAID_IS_DURABLE, is_durable(&a->durable, m.boot_epoch, m.sequence));
+  }
   for (size_t i = 0; i < a->n_peers; i++)
     gossip_offer(a->node, i, SIM_JOB, manifest);
 }
@@ -254,6 +281,7 @@ static void port_done(void *context, size_t peer, uint64_t sequence, enum err ou
 
 static void port_count(void *context, size_t peer, enum err reason) {
   struct sim_agent *a = context;
+  check_blame(a, peer, reason);
   if (sim_holds(a, SIM_INVARIANT_DROP_REASON, err_drop_index(reason) >= 0))
     gossip_count(a->node, peer, reason);
 }

@@ -4,7 +4,7 @@
  *   agents: 8                numbered from 0
  *   topology: ring           full, ring, random (each dials `degree` others)
  *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
- *   rounds: 20               the last one
+ *   rounds: 20               the last one; 0: for ever
  *   model_kib: 100
  *   link: { delay_ms: 40, rate_kbit: 4000 }
  *   host: { training_ms: 5000 }
@@ -26,20 +26,38 @@
 #include "agent/sim/sim.h"
 
 enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000 };
+#define MAX_SCENARIO_SEED UINT64_C(9007199254740991)
 
 enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };
 
+/* symbol, word. What ends it, beside `start`: `free` a disk, `heal` a link, `honest` an agent. */
+#define SCENARIO_ACTIONS(X)                                                                                            \
+  X(KILL, "kill")                                                                                                      \
+  X(START, "start")                                                                                                    \
+  X(WIPE, "wipe")       /* killed, and its disk is empty */                                                            \
+  X(SAVE, "save")       /* a backup of its disk is made … */                                                         \
+  X(RESTORE, "restore") /* … and comes back, after a kill; of nothing saved nothing comes */                         \
+  X(PAUSE, "pause")     /* for_s */                                                                                    \
+  X(FILL, "fill")       /* its disk */                                                                                 \
+  X(SLOW, "slow")       /* a write takes for_s */                                                                      \
+  X(FREE, "free")                                                                                                      \
+  X(PART, "part") /* agents and `to`, both directions */                                                               \
+  X(MUTE, "mute") /* agents to `to` */                                                                                 \
+  X(HEAL, "heal")                                                                                                      \
+  X(FAIL, "fail")         /* so many `times` its training */                                                           \
+  X(CORRUPT, "corrupt")   /* so many chunks that it serves */                                                          \
+  X(CLAIM, "claim")       /* it says that it is SCENARIO_LIE_ROUNDS further than it is */                              \
+  X(SIGN, "sign")         /* it signs that, too */                                                                     \
+  X(UNFOLLOW, "unfollow") /* it follows nobody */                                                                      \
+  X(HONEST, "honest")
+
+enum { SCENARIO_LIE_ROUNDS = 1000 };
+
 enum scenario_action {
-  ACTION_KILL,
-  ACTION_START,
-  ACTION_WIPE,  /* its disk, after a kill */
-  ACTION_PAUSE, /* for_s */
-  ACTION_FILL,  /* its disk; ACTION_FREE ends it */
-  ACTION_FREE,
-  ACTION_PART, /* agents and `to`, both directions; HEAL ends it */
-  ACTION_MUTE, /* agents to `to` */
-  ACTION_HEAL,
-  N_SCENARIO_ACTIONS
+#define X(symbol, word) ACTION_##symbol,
+  SCENARIO_ACTIONS(X)
+#undef X
+      N_SCENARIO_ACTIONS
 };
 
 /* From … to, both included. */
@@ -75,14 +93,15 @@ struct scenario_links {
 struct scenario_event {
   double at_s, for_s;
   unsigned action; /* enum scenario_action */
-  struct agent_range agents, to;
+  uint64_t times;
+  struct agent_range agents, to; /* to: empty (1..0) is all */
 };
 
 struct scenario {
   uint64_t seed, n_agents, degree, rounds, model_kib;
-  double duration_s; /* at most, of virtual time */
-  unsigned topology; /* enum scenario_topology */
-  unsigned fidelity; /* enum sim_fidelity */
+  uint64_t settle_rounds; /* see scenario_run; 0: it is not looked whether all come together */
+  double duration_s;      /* at most, of virtual time */
+  unsigned topology;      /* enum scenario_topology */
   struct scenario_link link;
   struct scenario_host host;
   struct scenario_round round;
@@ -96,15 +115,38 @@ struct scenario {
 
 /* Codes as of config_load. */
 MUST_USE enum err scenario_load(const char *path, struct scenario **out_scenario, char out_why[MAX_CONFIG_WHY_BYTES]);
+
+/* The same of bytes; `path` is for messages. */
+MUST_USE enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, struct scenario **out_scenario,
+                                char out_why[MAX_CONFIG_WHY_BYTES]);
 void scenario_free(struct scenario *c);
+
+/* A copy, and its text as scenario_read takes it: keys that have their default are left out. Allocated; without memory the
+ * process ends. */
+struct scenario *scenario_copy(const struct scenario *c);
+char *scenario_text(const struct scenario *c);
 
 /* Another seed, by its text. */
 MUST_USE enum err scenario_seed(struct scenario *c, const char *text, char out_why[MAX_REASON_BYTES]);
 
+/* Peers of an agent, at most. */
+size_t scenario_degree(const struct scenario *c);
+
 /* The swarm, before the start. */
 struct sim *scenario_sim(const struct scenario *c);
 
-/* Starts all and runs until every living agent has finished and no event is left, an invariant is broken, or duration_s are over. */
-void scenario_run(const struct scenario *c, struct sim *s);
+/* Told after each event; false ends the run. */
+struct scenario_observer {
+  void *context;
+  bool (*stepped)(void *context, struct sim *s);
+};
+
+/* Starts all and runs until every living agent has finished and no event is left, an invariant is broken, or duration_s are over.
+ *
+ * With settle_rounds it also ends when, after the last event and with everything whole again (all alive, no link cut, no
+ * disk full, nobody lying), every agent has committed so many rounds; then their models must be as close together as in a
+ * swarm that nothing ever happened to (invariant CONVERGES); so they must when that takes longer than so many rounds may.
+ * An agent that has finished has had its rounds, and where there is one nothing is said of distances. `observer` may be NULL. */
+void scenario_run(const struct scenario *c, struct sim *s, const struct scenario_observer *observer);
 
 #endif

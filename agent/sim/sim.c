@@ -331,6 +331,8 @@ void sim_start(struct sim *s, size_t which) {
   a->is_alive = true;
   a->wake_ms = 0;
   a->was_gathering = false;
+  a->started_from = a->moved_at = a->durable.committed;
+  a->moved_ms = s->now_ms;
   sim_host_restart(&a->host);
   open_node(a);
   start_machine(a);
@@ -394,6 +396,7 @@ size_t sim_clone(struct sim *s, size_t which) {
   a->key = from->key;
   a->config = from->config;
   a->host = from->host;
+  a->has_lied = s->agents[which]->has_lied = true;
   for (size_t i = 0; i < from->n_peers; i++) {
     sim_learn(s, number, from->peers[i].agent);
     a->peers[i].is_dialled = from->peers[i].is_dialled;

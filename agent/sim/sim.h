@@ -85,11 +85,13 @@ struct sim_used {
 /* Another agent as one has it in its configuration. */
 struct sim_peer {
   size_t agent;
-  bool is_dialled;               /* its address is known */
-  uint64_t wire;                 /* the connection that was dialled last */
-  bool has_proof;                /* the newest manifest of it … */
-  uint8_t proof[MANIFEST_BYTES]; /* … to show it, if it forgets */
-  double *copy;                  /* [dims], the trainer's */
+  bool is_dialled;                          /* its address is known */
+  uint64_t wire;                            /* the connection that was dialled last */
+  bool has_proof;                           /* the newest manifest of it … */
+  uint8_t proof[MANIFEST_BYTES];            /* … to show it, if it forgets */
+  double *copy;                             /* [dims], the trainer's */
+  uint64_t applied_epoch, applied_sequence; /* its place in this life */
+  double mixed;                             /* its weight in the last merge */
 };
 
 struct sim_link_to {
@@ -142,11 +144,14 @@ struct sim_agent {
   uint64_t wake_ms;
   bool was_gathering;
   uint64_t gather_until_ms;
+  struct round_label started_from, moved_at; /* moved_at: what was committed then … */
+  uint64_t moved_ms;                         /* … and not later than this nothing kept it from going on */
   struct sim_used *used;
   size_t n_used;
 
   /* seen */
-  size_t n_trainings, n_asked_full, n_chains, n_jumps;
+  size_t n_trainings, n_asked_full, n_chains, n_jumps, n_commits;
+  bool has_lied; /* or was copied */
   uint32_t last_steps;
   double last_rate_scale;
 };
