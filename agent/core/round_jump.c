@@ -34,6 +34,23 @@ bool machine_should_jump(const struct round_machine *m, uint64_t now_ms) {
   return now_ms >= m->next_jump_ms && vouched_round(m, false) >= m->reached.round + JUMP_FROM;
 }
 
+static bool is_moving_behind(const struct round_machine *m, const struct round_peer *p) {
+  enum phase phase = p->state.phase;
+  bool rests = p->state.finished || phase == PHASE_ALONE || phase == PHASE_PAUSED || phase == PHASE_HALTED;
+  uint64_t shown = p->inbox.held.round > 0 ? p->inbox.held.round - 1 : 0; /* who publishes r + 1 has committed r */
+  uint64_t round = p->state.round > shown ? p->state.round : shown;
+  return may_vouch(p) && !rests && round < m->reached.round;
+}
+
+bool machine_marks_time(const struct round_machine *m) {
+  size_t n = 0, n_behind = 0;
+  for (size_t i = 0; i < m->config.n_peers; i++) {
+    n += may_vouch(&m->peers[i]);
+    n_behind += is_moving_behind(m, &m->peers[i]);
+  }
+  return n / 3 > 0 && n_behind > n - n / 3;
+}
+
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */
 static void start(struct round_machine *m, bool adopts, uint64_t now_ms) {
   m->in_work = (struct round_label){.round = vouched_round(m, false)};

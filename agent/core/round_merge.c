@@ -262,8 +262,9 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
     return;
   }
   bool is_short = !is_jump(r) && n_merged < m->config.min_peers;
+  bool stays = is_short || (r->kind == JOB_MERGE && !is_jump(r) && machine_marks_time(m));
   struct round_label label =
-      is_short ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};
+      stays ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};
   m->rounds_alone = is_short ? m->rounds_alone + 1 : 0;
   m->shown.has_loss = m->has_loss;
   m->shown.train_loss = m->train_loss;
@@ -271,7 +272,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   m->shown.metrics = r->metrics;
   m->shown.n_merged = n_merged;
   m->shown.n_expected = (uint32_t)m->config.n_peers;
-  put_commit(m, r, label, outcome_of(r, is_short), now_ms);
+  put_commit(m, r, label, outcome_of(r, stays), now_ms);
   m->reached = label;
   m->in_work = label;
   machine_go_on(m, now_ms);

@@ -295,6 +295,30 @@ START_TEST(forty_rounds_late_jumps_once) {
 }
 END_TEST
 
+/* Five of seven are down for a while. Nobody may follow the two that went on, for two of six peers may lie. */
+START_TEST(the_few_that_went_on_mark_time_until_the_many_have_come_up) {
+  struct sim *f = forever(7);
+  sim_start_all(f);
+  ck_assert(flock_until_round(f, 0, 5, 60000));
+  for (size_t i = 2; i < 7; i++)
+    sim_kill(f, i);
+  ck_assert(flock_until_round(f, 0, 20, 60000));
+  for (size_t i = 2; i < 7; i++)
+    sim_start(f, i);
+  ck_assert(flock_until_round(f, 2, 21, 60000));
+  uint64_t round = flock_committed(f, 0).round;
+  ck_assert_uint_le(round, 23);
+  sim_run(f, 20000);
+  ck_assert_uint_ge(flock_committed(f, 0).round, round + 10); /* the number goes on */
+  ck_assert_uint_eq(flock_committed(f, 0).sub, 0);
+  for (size_t i = 0; i < 7; i++)
+    ck_assert_uint_eq(f->agents[i]->n_jumps, 0);
+  ck_assert(flock_spread(f) < 0.5); /* everybody merges everybody with full weight */
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
 static const uint64_t FAR = 1000000000;
 
 static void claim_far(struct wire_state *state) {
@@ -1038,11 +1062,11 @@ int main(void) {
       "situations", five_agents_do_sixty_rounds_and_agree, both_wait_for_each_other, one_fast_and_one_ten_times_slower,
       slow_after_three_missed_gathers_then_back, restart_in_every_phase, a_joiner_in_mid_run_adopts_the_median,
       a_joiner_of_a_finished_job_adopts_and_is_finished, forty_rounds_late_jumps_once,
-      a_single_liar_about_the_round_is_not_followed, a_lone_peer_has_to_show_the_round_that_it_claims,
-      a_jump_goes_to_the_round_that_was_shown, who_does_not_follow_us_is_neither_awaited_nor_merged,
-      different_counts_at_two_sites, who_has_finished_is_served_and_not_waited_for,
-      the_end_waits_for_a_live_follower_at_most_the_linger, a_peer_that_does_not_list_us_then_does,
-      missing_links_are_fetched_as_links_and_more_than_eight_as_a_copy,
+      the_few_that_went_on_mark_time_until_the_many_have_come_up, a_single_liar_about_the_round_is_not_followed,
+      a_lone_peer_has_to_show_the_round_that_it_claims, a_jump_goes_to_the_round_that_was_shown,
+      who_does_not_follow_us_is_neither_awaited_nor_merged, different_counts_at_two_sites,
+      who_has_finished_is_served_and_not_waited_for, the_end_waits_for_a_live_follower_at_most_the_linger,
+      a_peer_that_does_not_list_us_then_does, missing_links_are_fetched_as_links_and_more_than_eight_as_a_copy,
       a_broken_payload_is_refused_this_round_and_healed_in_the_next, three_broken_payloads_in_a_row_quarantine,
       a_restored_backup_is_proved_by_our_own_manifest, a_cloned_disk_is_reported_and_the_others_go_on,
       a_liar_about_our_history_is_scored_and_changes_nothing, failed_trainings_publish_none_halve_the_rate_and_pause,
