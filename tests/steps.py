@@ -33,6 +33,7 @@ SIZES = {
     "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "threads suites":     (["unit", "property"], ["unit", "property"]),
+    "sim seeds":          (300,           10000),
 }
 
 
@@ -219,6 +220,24 @@ def torch(tally):
             judge(tally, ["build-gcc/tests/torch_equality", str(cases)])
 
 
+def simulations(tally):
+    """Random scenarios of the simulator: each seed is one test. A broken one's smallest scenario is printed: keep it in tests/sim."""
+    if not build(tally, "build-gcc"):
+        return
+    starling = str(ROOT / "build-gcc/starling")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([starling, "sim", "--random", str(size("sim seeds")), "--format", "json"], cwd=folder,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            data = json.loads(done.stdout)["data"]
+        except (ValueError, KeyError):
+            return tally.fail(f"starling sim --random: exit status {done.returncode}\n{done.stdout.decode(errors='replace')[-6000:]}")
+        tally.add(data["seeds"] - len(data["broken"]), 0)
+        for row in data["broken"]:
+            scenario = (pathlib.Path(folder) / row["file"]).read_text() if row["file"] else "(not kept)"
+            tally.fail(f"starling sim --random 1 --seed {row['seed']}: {row['invariant']}\n{scenario}")
+
+
 def layers(tally):
     judge(tally, ["tests/lint/layers"])
     judge(tally, ["tests/lint/layers", "--self-test"])
@@ -262,6 +281,7 @@ STEPS = [
     ("unit", check_programs("build-gcc", ["unit"])),
     ("property", check_programs("build-gcc", ["property"], size("property"), slower=5)),
     ("golden", check_programs("build-gcc", ["golden", "twin"])),
+    ("sim", simulations),
     ("torch", torch),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("swarm", swarm("build-gcc", size("swarm"))),

@@ -14,7 +14,7 @@
 
 enum format { FORMAT_TABLE, FORMAT_JSON, FORMAT_TSV };
 
-enum { MAX_ARGUMENTS = 8, MAX_FLAGS = 6 };
+enum { MAX_ARGUMENTS = 8, MAX_FLAGS = 12 };
 
 /* An option of a verb. */
 struct flag {

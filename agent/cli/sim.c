@@ -4,13 +4,14 @@
 #include <stdlib.h>
 
 #include "agent/cli/answer.h"
+#include "agent/cli/sim.h"
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/clock.h"
-#include "agent/sim/scenario.h"
 #include "agent/sim/tally.h"
+#include "agent/sim/trace.h"
 
-enum { MAX_SHOWN = 24, FLAG_SEED = 0 };
+enum { MAX_SHOWN = 24 };
 
 /* ---- the answer ---- */
 
@@ -26,7 +27,7 @@ static json_t *row_json(const struct sim_agent *a, const struct sim_tally_row *r
                    "arrival_seconds", sim_tally_arrival_s(r));
 }
 
-static json_t *broken_json(const struct sim *s) {
+json_t *sim_broken_json(const struct sim *s) {
   if (s->n_broken == 0)
     return json_null();
   const struct sim_broken *b = &s->first_broken;
@@ -55,7 +56,7 @@ static json_t *sim_json(const struct scenario *c, const struct sim *s, const str
                    (double)(s->now_ms - SIM_START_MS) / 1e3, "wall_seconds", wall_s, "events", (json_int_t)s->n_events,
                    "frames", (json_int_t)s->n_frames, "round_seconds", n_timed ? round_s / (double)n_timed : 0.0,
                    "sent_bytes", (json_int_t)n_sent, "taken", (json_int_t)n_merged, "left_out", (json_int_t)n_left_out,
-                   "broken", broken_json(s), "rows", rows);
+                   "broken", sim_broken_json(s), "rows", rows);
 }
 
 /* For people the ones that the others waited for longest. */
@@ -87,6 +88,14 @@ static json_t *rows_shown(const json_t *rows) {
   return shown;
 }
 
+void sim_broken_view(const json_t *broken, FILE *out) {
+  if (!json_is_null(broken))
+    fprintf(out, "broken: agent %.0f at %.3f s: %s: not true that %s\n",
+            json_number_value(json_object_get(broken, "agent")), json_number_value(json_object_get(broken, "seconds")),
+            json_string_value(json_object_get(broken, "invariant")),
+            json_string_value(json_object_get(broken, "sentence")));
+}
+
 static void view_summary(const json_t *data, FILE *out) {
   double agents = json_number_value(json_object_get(data, "agents"));
   double wall = json_number_value(json_object_get(data, "wall_seconds"));
@@ -103,12 +112,7 @@ static void view_summary(const json_t *data, FILE *out) {
   fprintf(out, " sent in all, %.1f %% of updates left out\n", updates > 0 ? 100 * left_out / updates : 0);
   fprintf(out, "trace %s, seed %.0f; %.0f events in %.2f s\n", json_string_value(json_object_get(data, "trace")),
           json_number_value(json_object_get(data, "seed")), events, wall);
-  const json_t *broken = json_object_get(data, "broken");
-  if (!json_is_null(broken))
-    fprintf(out, "broken: agent %.0f at %.3f s: %s: not true that %s\n",
-            json_number_value(json_object_get(broken, "agent")), json_number_value(json_object_get(broken, "seconds")),
-            json_string_value(json_object_get(broken, "invariant")),
-            json_string_value(json_object_get(broken, "sentence")));
+  sim_broken_view(json_object_get(data, "broken"), out);
 }
 
 static void view(const struct call *call, const json_t *data, FILE *out) {
@@ -136,26 +140,83 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 
 /* ---- the verb ---- */
 
-int verb_sim(struct call *call) {
-  struct scenario *c;
+struct recording {
+  struct trace_writer *writer; /* NULL: none is wanted */
+  enum err error;
+};
+
+static bool on_step(void *context, struct sim *s) {
+  struct recording *r = context;
+  struct trace_record record = trace_record_of(s);
+  if (r->error == ERR_OK)
+    r->error = trace_put(r->writer, &record);
+  return true;
+}
+
+/* Runs it, with a trace where one is wanted: what keeps that from being whole is a warning. */
+static void run(struct call *call, const struct scenario *c, struct sim *s, struct recording *r) {
+  const struct scenario_observer observer = {r, on_step};
+  scenario_run(c, s, r->writer ? &observer : NULL);
+  enum err e = trace_close(r->writer);
+  r->error = r->error ? r->error : e;
+  if (r->error)
+    answer_warn(call, "%s: %s; the trace has only the beginning", call->flags[SIM_TRACE], err_sentence(r->error));
+}
+
+static int simulate(struct call *call, const struct scenario *c) {
+  struct recording r = {0};
   struct sim_tally tally;
-  char why[MAX_CONFIG_WHY_BYTES];
-  enum err e = scenario_load(call->arguments[0], &c, why);
+  const char *path = call->flags[SIM_TRACE];
+  enum err e = path ? trace_create(path, c, &r.writer) : ERR_OK;
   if (e)
-    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);
-  if (call->flags[FLAG_SEED] && (e = scenario_seed(c, call->flags[FLAG_SEED], why)) != ERR_OK) {
-    scenario_free(c);
-    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "--seed: %s", why);
-  }
+    return answer_error(call, EXIT_USAGE, err_name(e), "name a file that can be written", "--trace: %s: %s", path,
+                        err_sentence(e));
   struct sim *s = scenario_sim(c);
   sim_tally_watch(&tally, s);
   double start_s = clock_s();
-  scenario_run(c, s, NULL);
+  run(call, c, s, &r);
   int code = answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
   if (code == EXIT_DONE && s->n_broken > 0)
     code = EXIT_FAILED;
   sim_free(s);
   sim_tally_done(&tally);
+  return code;
+}
+
+int sim_scenario(struct call *call) {
+  struct scenario *c;
+  char why[MAX_CONFIG_WHY_BYTES];
+  enum err e = scenario_load(call->arguments[0], &c, why);
+  if (e)
+    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);
+  e = call->flags[SIM_SEED] ? scenario_seed(c, call->flags[SIM_SEED], why) : ERR_OK;
+  int code = e ? answer_error(call, EXIT_USAGE, err_name(e), NULL, "--seed: %s", why) : simulate(call, c);
   scenario_free(c);
   return code;
+}
+
+/* What is simulated, and the flags that go with it. */
+static const struct {
+  enum sim_flag by; /* N_SIM_FLAGS: a file is named */
+  int (*run)(struct call *call);
+  unsigned flags;
+} things[] = {{SIM_REPLAY, sim_replay, 1U << SIM_REPLAY | 1U << SIM_STOP_AT},
+              {SIM_RANDOM, sim_random, 1U << SIM_RANDOM | 1U << SIM_SEED},
+              {N_SIM_FLAGS, sim_scenario, 1U << SIM_SEED | 1U << SIM_TRACE}};
+
+int verb_sim(struct call *call) {
+  size_t i = 0;
+  while (things[i].by != N_SIM_FLAGS && !call->flags[things[i].by])
+    i++;
+  bool has_file = call->n_arguments > 0, wants_file = things[i].by == N_SIM_FLAGS;
+  if (!has_file && wants_file)
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "sim needs FILE.yaml, --random or --replay TRACE");
+  if (has_file && !wants_file)
+    return answer_error(call, EXIT_USAGE, "usage", NULL, "%s is given, so \"%s\" is one word too many",
+                        call->verb->flags[things[i].by].name, call->arguments[0]);
+  for (unsigned k = 0; k < N_SIM_FLAGS; k++)
+    if (call->flags[k] && !(things[i].flags & 1U << k))
+      return answer_error(call, EXIT_USAGE, "usage", NULL, "%s does not go with %s", call->verb->flags[k].name,
+                          wants_file ? "FILE.yaml" : call->verb->flags[things[i].by].name);
+  return things[i].run(call);
 }

@@ -51,7 +51,7 @@ enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };
   X(UNFOLLOW, "unfollow") /* it follows nobody */                                                                      \
   X(HONEST, "honest")
 
-enum { SCENARIO_LIE_ROUNDS = 1000 };
+enum { SCENARIO_LIE_ROUNDS = 100 };
 
 enum scenario_action {
 #define X(symbol, word) ACTION_##symbol,
@@ -144,9 +144,10 @@ struct scenario_observer {
 /* Starts all and runs until every living agent has finished and no event is left, an invariant is broken, or duration_s are over.
  *
  * With settle_rounds it also ends when, after the last event and with everything whole again (all alive, no link cut, no
- * disk full, nobody lying), every agent has committed so many rounds; then their models must be as close together as in a
- * swarm that nothing ever happened to (invariant CONVERGES); so they must when that takes longer than so many rounds may.
- * An agent that has finished has had its rounds, and where there is one nothing is said of distances. `observer` may be NULL. */
+ * disk full, nobody lying), every agent has committed so many rounds, and as many more as their numbers were apart; then
+ * their models must be as close together as in a swarm that nothing ever happened to (invariant CONVERGES). So they must when
+ * that takes longer than so many rounds may. Where an agent has finished nothing is said of distances. `observer` may be
+ * NULL. */
 void scenario_run(const struct scenario *c, struct sim *s, const struct scenario_observer *observer);
 
 #endif

@@ -482,6 +482,9 @@ bool sim_step(struct sim *s, uint64_t until_ms) {
   struct sim_agent *a = s->agents[e.agent];
   set_clock(s, e.at_us);
   s->n_events++;
+  s->last.agent = e.agent;
+  s->last.n = e.n;
+  s->last.kind = e.kind;
   sim_trace(s, e.at_us);
   sim_trace(s, (uint64_t)e.kind << 56 | (uint64_t)e.n << 32 | e.agent);
   if (e.kind == SIM_HEARTBEAT) {

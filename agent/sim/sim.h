@@ -199,6 +199,10 @@ struct sim {
   /* Is this frame lost, beside what the link model says? NULL: no. */
   bool (*lose)(struct sim *s, size_t from, size_t to, uint8_t type);
   uint64_t n_events, n_frames, n_starts;
+  struct { /* the event that was handled last; n: bytes of a frame */
+    uint32_t agent, n;
+    uint8_t kind;
+  } last;
   uint64_t n_broken;
   struct sim_broken first_broken;
   uint64_t trace; /* hash of every event and commit so far */

@@ -128,7 +128,8 @@ struct stage {
   const struct scenario *scenario;
   struct sim *sim;
   struct sim_durable **saved; /* [n_agents], NULL: none */
-  uint64_t whole_ms;          /* since when everything is; 0: it is not */
+  uint64_t whole_ms;          /* since when everything is; 0: it is not … */
+  uint64_t rounds;            /* … and how many more rounds they get */
   size_t *n_commits;          /* [n_agents], then */
 };
 
@@ -260,9 +261,9 @@ static bool have_settled(const struct stage *g) {
     const struct sim_agent *a = g->sim->agents[i];
     uint64_t round_ms = sim_round_bound_ms(a);
     bound_ms = round_ms > bound_ms ? round_ms : bound_ms;
-    have = have && (is_finished(a) || a->n_commits >= g->n_commits[i] + g->scenario->settle_rounds);
+    have = have && (is_finished(a) || a->n_commits >= g->n_commits[i] + g->rounds);
   }
-  return have || g->sim->now_ms - g->whole_ms > g->scenario->settle_rounds * bound_ms;
+  return have || g->sim->now_ms - g->whole_ms > g->rounds * bound_ms;
 }
 
 static bool any_finished(const struct sim *s) {
@@ -270,6 +271,17 @@ static bool any_finished(const struct sim *s) {
     if (is_finished(s->agents[i]))
       return true;
   return false;
+}
+
+/* Who must not jump counts up to the others round by round. */
+static uint64_t rounds_apart(const struct sim *s) {
+  uint64_t low = UINT64_MAX, high = 0;
+  for (size_t i = 0; i < s->n_agents; i++) {
+    uint64_t round = s->agents[i]->durable.committed.round;
+    low = round < low ? round : low;
+    high = round > high ? round : high;
+  }
+  return high - low;
 }
 
 /* Whether the run is over because all had time to come together; it looks whether they are. */
@@ -280,6 +292,7 @@ static bool settles(struct stage *g) {
   }
   if (g->whole_ms == 0) {
     g->whole_ms = g->sim->now_ms;
+    g->rounds = g->scenario->settle_rounds + rounds_apart(g->sim);
     for (size_t i = 0; i < g->sim->n_agents; i++)
       g->n_commits[i] = g->sim->agents[i]->n_commits;
   }
@@ -325,7 +338,10 @@ static void run(struct stage *g, const struct scenario_observer *observer) {
 }
 
 void scenario_run(const struct scenario *c, struct sim *s, const struct scenario_observer *observer) {
-  struct stage g = {c, s, calloc(s->n_agents + 1, sizeof(void *)), 0, calloc(s->n_agents + 1, sizeof(size_t))};
+  struct stage g = {.scenario = c,
+                    .sim = s,
+                    .saved = calloc(s->n_agents + 1, sizeof(void *)),
+                    .n_commits = calloc(s->n_agents + 1, sizeof(size_t))};
   MUST(g.saved != NULL && g.n_commits != NULL);
   sim_start_all(s);
   run(&g, observer);

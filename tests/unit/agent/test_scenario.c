@@ -83,7 +83,7 @@ static const struct {
     {"agents: 3\nhosts:\n  - { agents: 1..3 }\n", " hosts[].agents: there is no agent 3; the last one is 2"},
     {"agents: 3\nevents:\n  - { at_s: 1, do: dance, agents: 1 }\n", "3:20: events[].do: \"dance\" is not known here; "},
     {"agents: 3\nevents:\n  - { at_s: 1, do: kill, agents: 1, link: 3 }\n",
-     "3:37: unknown key \"events[].link\"; write one of at_s, do, agents, to, for_s"},
+     "3:37: unknown key \"events[].link\"; write one of at_s, do, agents, to, for_s, times"},
     {"agents: 300\ntopology: full\n", " topology: full has 299 peers an agent; at most 256 are possible"},
     {"agents: 3\ntopology: random\n", " degree: there are only 2 other agents"},
     {"agents: 90000\nmodel_kib: 1000\n", " 90000 agents with models of 1000 KiB would take more than 4 GiB; "},
@@ -178,6 +178,109 @@ START_TEST(a_file_that_cannot_be_read_is_a_wrong_argument) {
 }
 END_TEST
 
+/* ---- traces ---- */
+
+static char trace_path[64];
+
+static void record(const char *text) {
+  write_scenario(text);
+  snprintf(trace_path, sizeof trace_path, "%.50s.trace", path);
+  CLI(&c, "sim", path, "--trace", trace_path);
+  unlink(path);
+  ck_assert_msg(c.code == EXIT_DONE, "%s%s", c.out, c.err);
+}
+
+/* Changes one byte so many before the end. */
+static void change_byte(long before_end) {
+  FILE *f = fopen(trace_path, "r+b");
+  ck_assert(f != NULL && fseek(f, -before_end, SEEK_END) == 0);
+  int byte = fgetc(f);
+  ck_assert(fseek(f, -before_end, SEEK_END) == 0 && fputc(byte ^ 1, f) != EOF && fclose(f) == 0);
+}
+
+START_TEST(a_trace_is_repeated_and_stops_where_one_likes) {
+  record(troubled);
+  CLI(&c, "sim", "--replay", trace_path, "--format", "json");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  json_t *whole_story = cli_capture_json(&c);
+  ck_assert(json_is_true(datum(whole_story, "equal")) && json_is_null(datum(whole_story, "difference")));
+  CLI(&c, "sim", "--replay", trace_path, "--stop-at", "2000", "--format", "json");
+  json_t *part = cli_capture_json(&c);
+  ck_assert_int_eq(json_integer_value(datum(part, "events")), 2000);
+  ck_assert_uint_eq(json_array_size(datum(part, "rows")), 6);
+  ck_assert(json_number_value(datum(part, "seconds")) < json_number_value(datum(whole_story, "seconds")));
+  CLI(&c, "sim", "--replay", trace_path, "--stop-at", "2000");
+  ck_assert_ptr_nonnull(strstr(c.out, "as it was recorded"));
+  ck_assert_ptr_nonnull(strstr(c.out, "AGENT  PHASE"));
+  json_decref(whole_story);
+  json_decref(part);
+  unlink(trace_path);
+}
+END_TEST
+
+START_TEST(the_first_event_that_differs_is_named) {
+  record("agents: 3\nrounds: 3\nmodel_kib: 1\n");
+  change_byte(24 * 50 - 8); /* the hash of the fiftieth last */
+  CLI(&c, "sim", "--replay", trace_path, "--format", "json");
+  ck_assert_int_eq(c.code, EXIT_FAILED);
+  json_t *answer = cli_capture_json(&c);
+  ck_assert(json_is_false(datum(answer, "equal")));
+  json_int_t at = json_integer_value(datum(answer, "events"));
+  ck_assert(json_is_object(json_object_get(datum(answer, "difference"), "now")));
+  json_decref(answer);
+  CLI(&c, "sim", "--replay", trace_path, "--stop-at", "10");
+  ck_assert_int_eq(c.code, EXIT_DONE); /* before it all is equal */
+  change_byte(24 * 50 - 8);
+  CLI(&c, "sim", "--replay", trace_path, "--format", "json");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  answer = cli_capture_json(&c);
+  ck_assert_int_eq(json_integer_value(datum(answer, "events")), at + 49);
+  json_decref(answer);
+  unlink(trace_path);
+}
+END_TEST
+
+START_TEST(what_is_no_trace_is_refused) {
+  record("agents: 2\nrounds: 1\nmodel_kib: 1\n");
+  ck_assert_int_eq(truncate(trace_path, 200), 0);
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, ": it ends too early"));
+  ck_assert_int_eq(truncate(trace_path, 30), 0);
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "the trace ends within its scenario; record it again"));
+  ck_assert_int_eq(truncate(trace_path, 5), 0);
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_ptr_nonnull(strstr(c.err, "it is no trace; record one with"));
+  unlink(trace_path);
+  CLI(&c, "sim", "--replay", trace_path, "--stop-at", "0");
+  ck_assert_ptr_nonnull(strstr(c.err, "--stop-at: \"0\" is out of range"));
+  write_scenario("agents: 2\n");
+  CLI(&c, "sim", path, "--trace", "/nowhere/at");
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "--trace: /nowhere/at: it does not exist"));
+}
+END_TEST
+
+START_TEST(random_scenarios_are_counted) {
+  CLI(&c, "sim", "--random", "2", "--seed", "7", "--format", "json");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  json_t *answer = cli_capture_json(&c);
+  ck_assert_int_eq(json_integer_value(datum(answer, "seeds")), 2);
+  ck_assert_uint_eq(json_array_size(datum(answer, "broken")), 0);
+  ck_assert_int_gt(json_integer_value(datum(answer, "events")), 1000);
+  json_decref(answer);
+  CLI(&c, "sim", "--random", "0");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  CLI(&c, "sim", "--random", "1", "--stop-at", "4");
+  ck_assert_ptr_nonnull(strstr(c.err, "--stop-at does not go with --random"));
+  CLI(&c, "sim");
+  ck_assert_ptr_nonnull(strstr(c.err, "sim needs FILE.yaml"));
+}
+END_TEST
+
 int main(void) {
   if (random_open() != ERR_OK)
     return 1;
@@ -187,5 +290,9 @@ int main(void) {
   tcase_add_test(tcase, one_seed_gives_one_trace_hash);
   tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
   tcase_add_test(tcase, a_file_that_cannot_be_read_is_a_wrong_argument);
+  tcase_add_test(tcase, a_trace_is_repeated_and_stops_where_one_likes);
+  tcase_add_test(tcase, the_first_event_that_differs_is_named);
+  tcase_add_test(tcase, what_is_no_trace_is_refused);
+  tcase_add_test(tcase, random_scenarios_are_counted);
   return suite_run_case("scenario", tcase);
 }
