@@ -167,5 +167,6 @@ struct scenario *scenario_random(uint64_t seed) {
   add_hosts(r, c);
   add_links(r, c);
   add_events(r, c);
+  c->fidelity = one_in(r, 8) ? SIM_SEALED : SIM_PROTOCOL; /* the same story, sooner */
   return c;
 }

@@ -102,6 +102,7 @@ struct scenario {
   uint64_t settle_rounds; /* see scenario_run; 0: it is not looked whether all come together */
   double duration_s;      /* at most, of virtual time */
   unsigned topology;      /* enum scenario_topology */
+  unsigned fidelity;      /* enum sim_fidelity */
   struct scenario_link link;
   struct scenario_host host;
   struct scenario_round round;
