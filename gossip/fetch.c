@@ -12,9 +12,9 @@ void fetches_init(struct fetches *f, struct fetch_budget *budget) {
 }
 
 void fetches_done(struct fetches *f) {
-  for (size_t i = 0; i < MAX_FETCHES; i++)
-    if (f->slots[i].step != FETCH_FREE)
-      fetch_drop(f, &f->slots[i]);
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++)
+    if (f->table->slots[i].step != FETCH_FREE)
+      fetch_drop(f, &f->table->slots[i]);
 }
 
 static bool has_chunk(const struct fetch *fetch, uint32_t index) {
@@ -27,9 +27,9 @@ static size_t chunk_bytes(const struct fetch *fetch, uint32_t index) {
 }
 
 static struct fetch *find(struct fetches *f, enum fetch_step step, const struct digest *root) {
-  for (size_t i = 0; i < MAX_FETCHES; i++)
-    if (f->slots[i].step == step && (!root || digest_equal(&f->slots[i].manifest.payload_root, root)))
-      return &f->slots[i];
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++)
+    if (f->table->slots[i].step == step && (!root || digest_equal(&f->table->slots[i].manifest.payload_root, root)))
+      return &f->table->slots[i];
   return NULL;
 }
 
@@ -37,9 +37,9 @@ struct fetch *fetch_running(struct fetches *f, const struct digest *root) {
   if (root)
     return find(f, FETCH_RUNNING, root);
   struct fetch *first = NULL;
-  for (size_t i = 0; i < MAX_FETCHES; i++)
-    if (f->slots[i].step == FETCH_RUNNING && (!first || f->slots[i].turn < first->turn))
-      first = &f->slots[i];
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++)
+    if (f->table->slots[i].step == FETCH_RUNNING && (!first || f->table->slots[i].turn < first->turn))
+      first = &f->table->slots[i];
   return first;
 }
 
@@ -48,18 +48,15 @@ void fetches_drop_parked(struct fetches *f) {
     fetch_drop(f, parked);
 }
 
-/* A place with memory for the payload: the parked one of the same payload, else a new one. */
-static enum err fetch_place(struct fetches *f, const struct manifest *m, struct fetch **out_fetch) {
-  struct fetch *fetch = find(f, FETCH_PARKED, &m->payload_root);
-  if (fetch && fetch->manifest.n_payload == m->n_payload) {
-    *out_fetch = fetch;
-    return ERR_OK;
-  }
-  if (!find(f, FETCH_FREE, NULL) || m->n_payload > f->budget->limit - f->budget->used)
-    fetches_drop_parked(f);
-  fetch = find(f, FETCH_FREE, NULL);
-  if (!fetch)
-    return ERR_BUSY;
+/* The table is there while something is in it. */
+static void table_end(struct fetches *f) {
+  if (f->n_used > 0)
+    return;
+  free(f->table);
+  f->table = NULL;
+}
+
+static enum err place_fill(struct fetches *f, struct fetch *fetch, const struct manifest *m) {
   if (m->n_payload > f->budget->limit - f->budget->used)
     return ERR_BUDGET;
   uint32_t n_chunks = (uint32_t)((m->n_payload + CHUNK_BYTES - 1) / CHUNK_BYTES);
@@ -70,9 +67,31 @@ static enum err fetch_place(struct fetches *f, const struct manifest *m, struct 
     return ERR_NO_MEMORY;
   }
   f->budget->used += m->n_payload;
-  *fetch = (struct fetch){.payload = payload, .have = have, .n_chunks = n_chunks};
-  *out_fetch = fetch;
+  *fetch = (struct fetch){.step = FETCH_PARKED, .manifest = *m, .payload = payload, .have = have, .n_chunks = n_chunks};
+  f->n_used++;
   return ERR_OK;
+}
+
+/* A place with memory for the payload: the parked one of the same payload, else a new one. */
+static enum err fetch_place(struct fetches *f, const struct manifest *m, struct fetch **out_fetch) {
+  struct fetch *fetch = find(f, FETCH_PARKED, &m->payload_root);
+  if (fetch && fetch->manifest.n_payload == m->n_payload) {
+    *out_fetch = fetch;
+    return ERR_OK;
+  }
+  if (f->n_used == MAX_FETCHES || m->n_payload > f->budget->limit - f->budget->used)
+    fetches_drop_parked(f);
+  if (!f->table && !(f->table = calloc(1, sizeof *f->table)))
+    return ERR_NO_MEMORY;
+  if (f->n_used == MAX_FETCHES)
+    return ERR_BUSY;
+  fetch = find(f, FETCH_FREE, NULL);
+  enum err e = place_fill(f, fetch, m);
+  if (e != ERR_OK)
+    table_end(f);
+  else
+    *out_fetch = fetch;
+  return e;
 }
 
 enum err fetch_start(struct fetches *f, size_t job, const struct manifest *m, uint64_t now_ms) {
@@ -98,7 +117,7 @@ enum err fetch_start(struct fetches *f, size_t job, const struct manifest *m, ui
 
 static bool is_requested(const struct fetches *f, const struct fetch *fetch, uint32_t index) {
   for (size_t i = 0; i < f->n_requests; i++)
-    if (f->requests[i].fetch == fetch && f->requests[i].index == index)
+    if (f->table->requests[i].fetch == fetch && f->table->requests[i].index == index)
       return true;
   return false;
 }
@@ -110,8 +129,8 @@ static bool is_wanted(const struct fetches *f, const struct fetch *fetch, uint32
 /* The earliest fetch of which chunks are still to be asked for, and the first of them. */
 static struct fetch *next_wanted(struct fetches *f, uint32_t *out_index) {
   struct fetch *best = NULL;
-  for (size_t i = 0; i < MAX_FETCHES; i++) {
-    struct fetch *fetch = &f->slots[i];
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++) {
+    struct fetch *fetch = &f->table->slots[i];
     if (fetch->step != FETCH_RUNNING || (best && best->turn < fetch->turn))
       continue;
     for (uint32_t k = 0; k < fetch->n_chunks; k++)
@@ -148,22 +167,22 @@ void fetch_asked(struct fetches *f, struct fetch *fetch, const struct message_ge
   if (f->n_requests == 0)
     f->progress_ms = now_ms;
   for (uint32_t i = 0; i < get->count; i++)
-    f->requests[f->n_requests++] = (struct fetch_request){
+    f->table->requests[f->n_requests++] = (struct fetch_request){
         .fetch = fetch, .index = get->first + i, .is_last = i + 1 == get->count, .sent_ms = now_ms};
 }
 
 static void request_remove(struct fetches *f, size_t i) {
   f->n_requests--;
-  memmove(&f->requests[i], &f->requests[i + 1], (f->n_requests - i) * sizeof *f->requests);
+  memmove(&f->table->requests[i], &f->table->requests[i + 1], (f->n_requests - i) * sizeof *f->table->requests);
 }
 
 /* The answer to a request: how long it took tells the round trip and whether the window may grow. */
 static void request_answered(struct fetches *f, const struct fetch *fetch, uint32_t index, uint64_t now_ms) {
   for (size_t i = 0; i < f->n_requests; i++) {
-    if (f->requests[i].fetch != fetch || f->requests[i].index != index)
+    if (f->table->requests[i].fetch != fetch || f->table->requests[i].index != index)
       continue;
-    uint64_t took_ms = now_ms - f->requests[i].sent_ms;
-    if (f->requests[i].is_last && took_ms < FETCH_PROMPT_MS && f->window < MAX_WINDOW_CHUNKS)
+    uint64_t took_ms = now_ms - f->table->requests[i].sent_ms;
+    if (f->table->requests[i].is_last && took_ms < FETCH_PROMPT_MS && f->window < MAX_WINDOW_CHUNKS)
       f->window *= 2;
     if (f->n_requests == 1)
       fetches_add_rtt(f, took_ms);
@@ -176,10 +195,10 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
                      struct fetch **out_complete) {
   *out_complete = NULL;
   struct fetch *fetch = NULL;
-  for (size_t i = 0; i < MAX_FETCHES && !fetch; i++)
-    if (f->slots[i].step == FETCH_RUNNING &&
-        memcmp(f->slots[i].manifest.payload_root.bytes, chunk->root_prefix, ROOT_PREFIX_BYTES) == 0)
-      fetch = &f->slots[i];
+  for (size_t i = 0; f->table && i < MAX_FETCHES && !fetch; i++)
+    if (f->table->slots[i].step == FETCH_RUNNING &&
+        memcmp(f->table->slots[i].manifest.payload_root.bytes, chunk->root_prefix, ROOT_PREFIX_BYTES) == 0)
+      fetch = &f->table->slots[i];
   if (!fetch)
     return ERR_OK;
   if (chunk->index >= fetch->n_chunks || chunk->n_data != chunk_bytes(fetch, chunk->index))
@@ -202,7 +221,7 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
 /* Takes the fetch's requests back. */
 static void requests_forget(struct fetches *f, const struct fetch *fetch) {
   for (size_t i = f->n_requests; i-- > 0;)
-    if (f->requests[i].fetch == fetch)
+    if (f->table->requests[i].fetch == fetch)
       request_remove(f, i);
 }
 
@@ -225,6 +244,14 @@ void fetch_drop(struct fetches *f, struct fetch *fetch) {
   free(fetch->payload);
   free(fetch->have);
   *fetch = (struct fetch){0};
+  f->n_used--;
+  table_end(f);
+}
+
+void fetches_cancel(struct fetches *f, size_t job) {
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++)
+    if (f->table->slots[i].step != FETCH_FREE && f->table->slots[i].job == job)
+      fetch_drop(f, &f->table->slots[i]);
 }
 
 void fetches_renew(struct fetches *f) {
@@ -263,8 +290,8 @@ struct fetch *fetches_tick(struct fetches *f, uint64_t now_ms) {
 
 uint64_t fetches_due_ms(const struct fetches *f) {
   bool is_running = false;
-  for (size_t i = 0; i < MAX_FETCHES; i++)
-    is_running = is_running || f->slots[i].step == FETCH_RUNNING;
+  for (size_t i = 0; f->table && i < MAX_FETCHES; i++)
+    is_running = is_running || f->table->slots[i].step == FETCH_RUNNING;
   if (!is_running)
     return UINT64_MAX;
   uint64_t rate_ms = f->rate_ms + FETCH_RATE_MS, again_ms = f->progress_ms + repeat_ms(f);

@@ -46,10 +46,16 @@ struct fetch_request {
   uint64_t sent_ms;
 };
 
-struct fetches {
-  struct fetch_budget *budget;
+/* What is fetched or parked, and what was asked for: there only while something is. */
+struct fetch_table {
   struct fetch slots[MAX_FETCHES];
   struct fetch_request requests[MAX_WINDOW_CHUNKS];
+};
+
+struct fetches {
+  struct fetch_budget *budget;
+  struct fetch_table *table; /* NULL: nothing */
+  size_t n_used;             /* slots that are not free */
   size_t n_requests;
   size_t window; /* chunks */
   uint64_t next_turn;
@@ -82,6 +88,9 @@ uint8_t *fetch_take(struct fetches *f, struct fetch *fetch);
 /* Ends a fetch: keeps what came for a later one, or frees it. */
 void fetch_park(struct fetches *f, struct fetch *fetch);
 void fetch_drop(struct fetches *f, struct fetch *fetch);
+
+/* Drops every fetch of a job. */
+void fetches_cancel(struct fetches *f, size_t job);
 
 /* The running fetch of this root, or the one that is received now (root NULL); NULL when there is none. */
 struct fetch *fetch_running(struct fetches *f, const struct digest *root);

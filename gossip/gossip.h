@@ -250,7 +250,7 @@ void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
 /* ---- jobs that come and go ------------------------------------------------------------------------------------------ */
 
 /* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. Its texts are
- * borrowed for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS. */
+ * borrowed for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS; ERR_NO_MEMORY. */
 MUST_USE enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, uint64_t payload_bound,
                                  size_t *out_index);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "crypto/random.h"
 
@@ -207,13 +208,25 @@ size_t job_find(const struct gossip *g, const struct digest *job) {
 
 void peer_count(struct peer *p, enum err reason) {
   int drop = err_drop_index(reason);
-  if (drop >= 0)
+  if (drop >= 0 && !p->info.drops)
+    p->info.drops = calloc(N_DROPS, sizeof *p->info.drops);
+  if (drop >= 0 && p->info.drops)
     p->info.drops[drop]++;
 }
 
 void peer_tell(struct gossip *g, struct peer *p) {
   g->n_news += !p->is_news;
   p->is_news = true;
+}
+
+/* Without memory it says nothing. */
+static void sentence_set(struct peer *p, const char *sentence) {
+  free(p->info.sentence);
+  p->info.sentence = sentence[0] ? strdup(sentence) : NULL;
+}
+
+static const char *sentence_of(const struct peer *p) {
+  return p->info.sentence ? p->info.sentence : "";
 }
 
 void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const char *sentence) {
@@ -223,7 +236,7 @@ void peer_set_reason(struct gossip *g, struct peer *p, enum err reason, const ch
     peer_tell(g, p);
   }
   p->info.reason = reason;
-  snprintf(p->info.sentence, sizeof p->info.sentence, "%s", sentence);
+  sentence_set(p, sentence);
 }
 
 void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...) {
@@ -232,7 +245,7 @@ void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char 
   va_start(arguments, format);
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
-  if (p->info.reason == reason && strcmp(p->info.sentence, sentence) == 0)
+  if (p->info.reason == reason && strcmp(sentence_of(p), sentence) == 0)
     return;
   peer_set_reason(g, p, reason, sentence);
   if (reason != ERR_OK)
@@ -241,11 +254,15 @@ void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char 
 
 static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_peer_config *config,
                           char out_why[MAX_REASON_BYTES]) {
-  p->config = *config;
+  p->config.key = config->key;
+  p->config.address = strdup(config->address);
+  if (!p->config.address) {
+    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
+    return ERR_NO_MEMORY;
+  }
   p->live_ms = p->down_ms = p->info.since_ms = node_now(g);
   p->info.reason = ERR_NO_SESSION;
-  snprintf(p->info.sentence, sizeof p->info.sentence, "%s",
-           config->address[0] ? "not yet connected" : "it has no address here and has not dialled us");
+  sentence_set(p, config->address[0] ? "not yet connected" : "it has no address here and has not dialled us");
   for (size_t t = 0; t < N_TIMERS; t++)
     p->timers[t] = TIMER_OFF;
   fetches_init(&p->fetches, &g->budget);
@@ -273,35 +290,51 @@ static enum err config_check(const struct gossip_config *c, char out_why[MAX_REA
 }
 
 static void tables_free(struct gossip *g) {
+  if (!g->is_scratch_lent)
+    free(g->scratch);
+  free(g->peers);
+  free(g->jobs);
   notes_done(&g->notes);
+  strangers_done(&g->strangers);
   due_done(&g->due);
   due_done(&g->unsent);
 }
 
 enum err node_new(const struct gossip_config *config, const struct gossip_events *events, struct gossip **out_node,
                   char out_why[MAX_REASON_BYTES]) {
-  struct node_self self = {config->identity, *identity_public(config->identity)};
-  return node_new_with(&seals_noise, &self, config, events, out_node, out_why);
+  struct node_means means = {.seals = &seals_noise, .self = {config->identity, *identity_public(config->identity)}};
+  return node_new_with(&means, config, events, out_node, out_why);
 }
 
-enum err node_new_with(const struct seals *seals, const struct node_self *self, const struct gossip_config *config,
+/* What is allocated before the peers are made. */
+static enum err tables_new(struct gossip *g, const struct node_means *means, const struct gossip_config *config) {
+  g->is_scratch_lent = means->scratch != NULL;
+  g->scratch = means->scratch ? means->scratch : malloc(MAX_CONTROL_BYTES);
+  g->peers = calloc(config->n_peers + 1, sizeof *g->peers);
+  g->job_capacity = config->n_jobs;
+  g->jobs = calloc(config->n_jobs + 1, sizeof *g->jobs);
+  if (!g->scratch || !g->peers || !g->jobs)
+    return ERR_NO_MEMORY;
+  if (config->n_jobs > 0)
+    memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
+  enum err e = due_init(&g->due, config->n_peers);
+  return e == ERR_OK ? due_init(&g->unsent, config->n_peers) : e;
+}
+
+enum err node_new_with(const struct node_means *means, const struct gossip_config *config,
                        const struct gossip_events *events, struct gossip **out_node, char out_why[MAX_REASON_BYTES]) {
   enum err e = config_check(config, out_why);
   if (e != ERR_OK)
     return e;
   struct gossip *g = calloc(1, sizeof *g);
-  struct peer *peers = calloc(config->n_peers + 1, sizeof *peers);
-  if (!g || !peers || notes_init(&g->notes, config->n_peers) != ERR_OK ||
-      due_init(&g->due, config->n_peers) != ERR_OK || due_init(&g->unsent, config->n_peers) != ERR_OK) {
-    if (g)
-      tables_free(g);
-    free(g);
-    free(peers);
-    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
-    return ERR_NO_MEMORY;
+  e = g ? tables_new(g, means, config) : ERR_NO_MEMORY;
+  if (e != ERR_OK) {
+    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(e));
+    node_free(g);
+    return e;
   }
-  g->seals = seals;
-  g->self = *self;
+  g->seals = means->seals;
+  g->self = means->self;
   g->config = *config;
   g->config.peers = NULL;
   g->config.jobs = NULL;
@@ -311,15 +344,13 @@ enum err node_new_with(const struct seals *seals, const struct node_self *self, 
     g->config.version_min = GOSSIP_VERSION_MIN;
     g->config.version_max = GOSSIP_VERSION;
   }
-  if (config->n_jobs > 0)
-    memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
   g->events = *events;
-  g->peers = peers;
   g->budget.limit = config->payload_max_bytes;
   strangers_init(&g->strangers, node_now(g));
+  notes_init(&g->notes, config->n_peers);
   rng_init(&g->rng, random_u64());
   for (; e == ERR_OK && g->n_peers < config->n_peers; g->n_peers++)
-    e = peer_init(g, &peers[g->n_peers], &config->peers[g->n_peers], out_why);
+    e = peer_init(g, &g->peers[g->n_peers], &config->peers[g->n_peers], out_why);
   if (e == ERR_OK && (e = membership_init(g)) != ERR_OK)
     snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(e));
   if (e != ERR_OK) {
@@ -339,11 +370,15 @@ void node_free(struct gossip *g) {
       g->seals->session_free(p->slots[k].session);
     handshake_forget(g, p);
     outbox_clear(&p->outbox);
+    serves_clear(&p->serves);
     fetches_done(&p->fetches);
+    free(p->named_jobs);
+    free(p->config.address);
+    free(p->info.sentence);
+    free(p->info.drops);
   }
   members_done(&g->members);
   tables_free(g);
-  free(g->peers);
   free(g);
 }
 
@@ -375,6 +410,10 @@ enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, u
   if (job_find(g, &job->job) != SIZE_MAX)
     return ERR_EXISTS;
   size_t index = g->config.n_jobs;
+  struct gossip_job_config *jobs = array_grown(g->jobs, &g->job_capacity, index, sizeof *jobs, MAX_JOBS_IN_HELLO);
+  if (!jobs)
+    return ERR_NO_MEMORY;
+  g->jobs = jobs;
   g->jobs[index] = *job;
   for (size_t i = 0; i < g->n_peers; i++) {
     g->peers[i].job_reasons[index] = ERR_JOB; /* until its HELLO says otherwise */
@@ -478,9 +517,7 @@ void gossip_fetch_cancel(struct gossip *g, size_t peer, size_t job) {
   MUST(peer < g->n_peers && job < g->config.n_jobs);
   struct fetches *f = &g->peers[peer].fetches;
   peer_stir(g, &g->peers[peer]);
-  for (size_t i = 0; i < MAX_FETCHES; i++)
-    if (f->slots[i].step != FETCH_FREE && f->slots[i].job == job)
-      fetch_drop(f, &f->slots[i]);
+  fetches_cancel(f, job);
 }
 
 void gossip_ask_job(struct gossip *g, size_t peer, const struct digest *job) {
@@ -517,9 +554,18 @@ void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_in
   MUST(peer < g->n_peers);
   const struct peer *p = &g->peers[peer];
   const struct session *live = p->slots[SLOT_LIVE].session;
-  *out_info = p->info;
-  out_info->rtt_ms = p->fetches.rtt_ms;
-  out_info->we_dialled = live && live->ends.is_initiator;
+  *out_info = (struct gossip_peer_info){.has_session = p->info.has_session,
+                                        .reason = p->info.reason,
+                                        .since_ms = p->info.since_ms,
+                                        .last_heard_ms = p->info.last_heard_ms,
+                                        .boot_epoch = p->info.boot_epoch,
+                                        .rtt_ms = p->fetches.rtt_ms,
+                                        .sent_bytes = p->info.sent_bytes,
+                                        .received_bytes = p->info.received_bytes,
+                                        .we_dialled = live && live->ends.is_initiator};
+  snprintf(out_info->sentence, sizeof out_info->sentence, "%s", sentence_of(p));
+  if (p->info.drops)
+    memcpy(out_info->drops, p->info.drops, sizeof out_info->drops);
 }
 
 bool gossip_reason_take(struct gossip *g, size_t *out_peer, enum err *out_reason) {

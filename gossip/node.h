@@ -95,10 +95,23 @@ struct retired {
 
 enum { MAX_RETIRED = 4 };
 
+/* Of struct gossip_peer_info, what is not reckoned when it is asked for. */
+struct peer_info {
+  bool has_session;
+  enum err reason;
+  char *sentence; /* own; NULL: "" */
+  uint64_t since_ms, last_heard_ms, boot_epoch;
+  uint64_t sent_bytes, received_bytes;
+  uint64_t *drops; /* [N_DROPS]; NULL: none yet */
+};
+
 struct peer {
-  struct gossip_peer_config config;
+  struct {
+    struct identity_key key;
+    char *address; /* own */
+  } config;
   uint8_t x25519[X25519_BYTES];
-  struct gossip_peer_info info; /* has_session: both have said HELLO; we_dialled and rtt_ms are filled when asked for */
+  struct peer_info info; /* has_session: both have said HELLO */
 
   struct slot slots[N_SLOTS];
   struct retired retired[MAX_RETIRED];
@@ -117,9 +130,9 @@ struct peer {
 
   enum err job_reasons[MAX_JOBS_IN_HELLO]; /* of the live session, own jobs in order; ERR_OK: equal */
   bool is_difference_known[MAX_JOBS_IN_HELLO];
-  struct digest named_jobs[MAX_JOBS_IN_HELLO]; /* of its last HELLO, ours or not … */
-  size_t n_named_jobs;                         /* … as long as the session is up */
-  unsigned n_hellos, n_own_hellos;             /* of the live session */
+  struct digest *named_jobs;       /* of its last HELLO, ours or not … */
+  size_t n_named_jobs;             /* … as long as the session is up */
+  unsigned n_hellos, n_own_hellos; /* of the live session */
 
   struct probe probe;
   uint64_t told;         /* the newest change of the table of members that it was told */
@@ -143,7 +156,8 @@ struct gossip {
   struct gossip_config config; /* peers: NULL, they are in the table below */
   const struct seals *seals;
   struct node_self self;
-  struct gossip_job_config jobs[MAX_JOBS_IN_HELLO];
+  struct gossip_job_config *jobs; /* [config.n_jobs] */
+  size_t job_capacity;
   bool is_ended[MAX_JOBS_IN_HELLO]; /* a job that runs no more keeps its index */
   struct gossip_events events;
   struct link link;
@@ -160,7 +174,8 @@ struct gossip {
   struct probe_self probing;
   uint64_t members_due_ms, sync_ms;
   uint64_t sent_bytes, received_bytes;
-  uint8_t scratch[MAX_CONTROL_BYTES];
+  uint8_t *scratch; /* [MAX_CONTROL_BYTES] */
+  bool is_scratch_lent;
   bool is_closing;
 };
 
@@ -171,10 +186,16 @@ struct gossip {
 MUST_USE enum err node_new(const struct gossip_config *config, const struct gossip_events *events,
                            struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
 
-/* The same with ciphers of the caller's, or without any: for nodes that are not opened by gossip_open. */
-MUST_USE enum err node_new_with(const struct seals *seals, const struct node_self *self,
-                                const struct gossip_config *config, const struct gossip_events *events,
-                                struct gossip **out_node, char out_why[MAX_REASON_BYTES]);
+/* The same with what else the caller has, for nodes that are not opened by gossip_open: ciphers, or none, and memory that the
+ * nodes of one thread share. */
+struct node_means {
+  const struct seals *seals;
+  struct node_self self;
+  uint8_t *scratch; /* [MAX_CONTROL_BYTES], lent; NULL: one of its own */
+};
+MUST_USE enum err node_new_with(const struct node_means *means, const struct gossip_config *config,
+                                const struct gossip_events *events, struct gossip **out_node,
+                                char out_why[MAX_REASON_BYTES]);
 void node_free(struct gossip *g);
 
 /* What a link tells is given to this. */

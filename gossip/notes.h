@@ -8,13 +8,19 @@
 enum { MAX_NOTES = 64, NOTE_EVERY_MS = 60 * 1000 };
 
 struct notes {
-  struct gossip_note ring[MAX_NOTES];
-  size_t first, n;
+  struct gossip_note *waiting; /* [n], oldest first, at most MAX_NOTES */
+  size_t n, capacity;
+  struct note_pause { /* pairs that have spoken: each (peer, reason) once at most */
+    size_t peer;
+    enum err reason;
+    uint64_t until_ms;
+  } * pauses;
+  size_t n_pauses, pause_capacity;
   size_t n_peers;
-  uint64_t *next_ms; /* [n_peers + 1, ERR_COUNT]: when this pair may speak again; the last row is the strangers' */
 };
 
-MUST_USE enum err notes_init(struct notes *notes, size_t n_peers);
+/* Nothing is allocated before the first note. Without memory a note is lost. */
+void notes_init(struct notes *notes, size_t n_peers);
 void notes_done(struct notes *notes);
 
 /* peer SIZE_MAX: a stranger. */

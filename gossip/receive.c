@@ -1,6 +1,7 @@
 #include "gossip/node.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gossip/difference.h"
@@ -78,9 +79,12 @@ static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const str
   g->events.on_refused_job(g->events.context, peer_index(g, p), job, p->job_reasons[job]);
 }
 
+/* Without memory it names none: whoever wants a job file asks again in the next session. */
 static void name_jobs(struct peer *p, const struct message_hello *hello) {
-  p->n_named_jobs = hello->n_jobs;
-  for (size_t i = 0; i < hello->n_jobs; i++)
+  free(p->named_jobs);
+  p->named_jobs = hello->n_jobs > 0 ? calloc(hello->n_jobs, sizeof *p->named_jobs) : NULL;
+  p->n_named_jobs = p->named_jobs ? hello->n_jobs : 0;
+  for (size_t i = 0; i < p->n_named_jobs; i++)
     p->named_jobs[i] = hello->jobs[i].job;
 }
 

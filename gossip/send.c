@@ -11,7 +11,7 @@ void send_message(struct gossip *g, struct peer *p, const struct message *m) {
   if (!p->slots[SLOT_LIVE].session)
     return;
   struct writer w;
-  writer_init(&w, g->scratch, sizeof g->scratch);
+  writer_init(&w, g->scratch, MAX_CONTROL_BYTES);
   message_write(m, &w);
   MUST(writer_end(&w) == ERR_OK);
   enum err e = outbox_put(&p->outbox, (uint8_t)m->type, g->scratch, w.n_bytes);
@@ -69,7 +69,7 @@ void send_beat(struct gossip *g, struct peer *p) {
 
 void send_forget(struct gossip *g, struct peer *p) {
   outbox_clear(&p->outbox);
-  p->serves.n = 0;
+  serves_clear(&p->serves);
   p->is_beat_due = false;
   memset(p->is_state_due, 0, sizeof p->is_state_due);
   p->flush_wait_ms = FLUSH_MIN_MS;
@@ -107,7 +107,7 @@ static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const
 
 static enum err send_now(struct gossip *g, struct peer *p, const struct message *m) {
   struct writer w;
-  writer_init(&w, g->scratch, sizeof g->scratch);
+  writer_init(&w, g->scratch, MAX_CONTROL_BYTES);
   message_write(m, &w);
   MUST(writer_end(&w) == ERR_OK);
   return send_plain(g, p, (uint8_t)m->type, g->scratch, w.n_bytes);

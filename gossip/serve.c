@@ -1,6 +1,9 @@
 #include "gossip/serve.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/array.h"
 
 enum err serves_add(struct serves *s, size_t job, const struct message_get *get) {
   struct serve range = {job, get->root, get->n_payload, get->first, get->first + get->count};
@@ -11,8 +14,17 @@ enum err serves_add(struct serves *s, size_t job, const struct message_get *get)
   }
   if (s->n == MAX_SERVES)
     return ERR_BACKLOG;
+  struct serve *ranges = array_grown(s->ranges, &s->capacity, s->n, sizeof *ranges, MAX_SERVES);
+  if (!ranges)
+    return ERR_NO_MEMORY;
+  s->ranges = ranges;
   s->ranges[s->n++] = range;
   return ERR_OK;
+}
+
+void serves_clear(struct serves *s) {
+  free(s->ranges);
+  *s = (struct serves){0};
 }
 
 const struct serve *serves_first(const struct serves *s) {

@@ -14,16 +14,19 @@ struct serve {
 };
 
 struct serves {
-  struct serve ranges[MAX_SERVES]; /* in the order of asking */
-  size_t n;
+  struct serve *ranges; /* [n], at most MAX_SERVES, in the order of asking */
+  size_t n, capacity;
 };
 
-/* Adds a range; one that is waiting already is not added again. ERR_BACKLOG: too many. */
+/* Adds a range; one that is waiting already is not added again. ERR_BACKLOG: too many; ERR_NO_MEMORY. */
 MUST_USE enum err serves_add(struct serves *s, size_t job, const struct message_get *get);
 
 /* The range to serve next, NULL when there is none; after its chunk `next` was sent, serves_advance. */
 const struct serve *serves_first(const struct serves *s);
 void serves_advance(struct serves *s);
+
+/* Forgets all; takes zeros, too. */
+void serves_clear(struct serves *s);
 
 /* Forgets every range of the payload. */
 void serves_drop(struct serves *s, const struct digest *root);

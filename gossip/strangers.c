@@ -1,7 +1,10 @@
 #include "gossip/strangers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/array.h"
 
 /* One handshake costs 1000; a rate of n a second fills n a millisecond. */
 enum { TOKEN = 1000 };
@@ -20,16 +23,45 @@ void strangers_init(struct strangers *s, uint64_t now_ms) {
   *s = (struct strangers){.total = {in_all.burst * TOKEN, now_ms}};
 }
 
-/* The address's row; a new one takes the place of the least recent. */
-static struct stranger_row *row_of(struct strangers *s, const char *address, uint64_t now_ms) {
-  struct stranger_row *oldest = &s->rows[0];
+void strangers_done(struct strangers *s) {
+  free(s->rows);
+  *s = (struct strangers){0};
+}
+
+/* It has nothing to show and its bucket is full: a new row would be the same. */
+static bool is_blank(struct stranger_row *row, uint64_t now_ms) {
+  const struct gossip_stranger *shown = &row->shown;
+  bucket_fill(&row->bucket, per_address, now_ms);
+  return row->bucket.tokens == per_address.burst * TOKEN &&
+         shown->n_unknown_key + shown->n_handshake + shown->n_gate == 0;
+}
+
+/* Where a new row goes: over a blank one, behind the last one, or over the least recent. NULL: no memory. */
+static struct stranger_row *place_of(struct strangers *s, uint64_t now_ms) {
+  struct stranger_row *oldest = s->rows;
   for (size_t i = 0; i < s->n_rows; i++) {
-    if (strcmp(s->rows[i].shown.address, address) == 0)
+    if (is_blank(&s->rows[i], now_ms))
       return &s->rows[i];
     if (s->rows[i].shown.last_ms < oldest->shown.last_ms)
       oldest = &s->rows[i];
   }
-  struct stranger_row *row = s->n_rows < MAX_STRANGERS ? &s->rows[s->n_rows++] : oldest;
+  if (s->n_rows == MAX_STRANGERS)
+    return oldest;
+  struct stranger_row *rows = array_grown(s->rows, &s->capacity, s->n_rows, sizeof *rows, MAX_STRANGERS);
+  if (!rows)
+    return oldest;
+  s->rows = rows;
+  return &rows[s->n_rows++];
+}
+
+/* The address's row, or a new one; NULL: no memory. */
+static struct stranger_row *row_of(struct strangers *s, const char *address, uint64_t now_ms) {
+  for (size_t i = 0; i < s->n_rows; i++)
+    if (strcmp(s->rows[i].shown.address, address) == 0)
+      return &s->rows[i];
+  struct stranger_row *row = place_of(s, now_ms);
+  if (!row)
+    return NULL;
   *row = (struct stranger_row){.bucket = {per_address.burst * TOKEN, now_ms}};
   snprintf(row->shown.address, sizeof row->shown.address, "%s", address);
   return row;
@@ -37,6 +69,8 @@ static struct stranger_row *row_of(struct strangers *s, const char *address, uin
 
 bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) {
   struct stranger_row *row = row_of(s, address, now_ms);
+  if (!row)
+    return false;
   row->shown.last_ms = now_ms;
   bucket_fill(&row->bucket, per_address, now_ms);
   bucket_fill(&s->total, in_all, now_ms);
@@ -48,11 +82,14 @@ bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) 
 }
 
 void strangers_count(struct strangers *s, const char *address, enum err reason, uint64_t now_ms) {
-  struct gossip_stranger *row = &row_of(s, address, now_ms)->shown;
+  struct stranger_row *place = row_of(s, address, now_ms);
   int drop = err_drop_index(reason);
-  row->last_ms = now_ms;
   if (drop >= 0)
     s->drops[drop]++;
+  if (!place)
+    return;
+  struct gossip_stranger *row = &place->shown;
+  row->last_ms = now_ms;
   if (reason == ERR_UNKNOWN_KEY)
     row->n_unknown_key++;
   else if (reason == ERR_GATE)

@@ -17,15 +17,16 @@ struct strangers {
   struct stranger_row {
     struct gossip_stranger shown;
     struct bucket bucket;
-  } rows[MAX_STRANGERS];
-  size_t n_rows;
+  } * rows; /* [n_rows], at most MAX_STRANGERS */
+  size_t n_rows, capacity;
   struct bucket total;
   uint64_t drops[N_DROPS]; /* of all addresses, also of those whose row was taken */
 };
 
 void strangers_init(struct strangers *s, uint64_t now_ms);
+void strangers_done(struct strangers *s);
 
-/* Takes a token; false: this handshake is one too many. */
+/* Takes a token; false: this handshake is one too many, or there is no memory to tell. */
 bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms);
 
 /* Counts ERR_UNKNOWN_KEY, ERR_GATE, or anything else as a failed handshake. */

@@ -270,8 +270,8 @@ static void open_node(struct sim_agent *a) {
                                  .now_ms = read_clock,
                                  .now_context = s};
   struct gossip_events events = sim_gossip_events(a);
-  struct node_self self = {a->identity, a->key};
-  MUST(node_new_with(sim_seals(s), &self, &config, &events, &a->node, why) == ERR_OK);
+  struct node_means means = {.seals = sim_seals(s), .self = {a->identity, a->key}, .scratch = s->scratch};
+  MUST(node_new_with(&means, &config, &events, &a->node, why) == ERR_OK);
   a->node->link = sim_link_table(a);
   rng_init(&a->node->rng, s->seed + s->n_starts);
   free(peers);

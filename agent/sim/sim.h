@@ -190,7 +190,7 @@ struct sim {
   struct sim_wire *wires;
   uint32_t *free_wires;
   size_t n_wires, n_free_wires, wire_capacity;
-  uint8_t outgoing[MAX_FRAME_BYTES];
+  uint8_t outgoing[MAX_FRAME_BYTES], scratch[MAX_FRAME_BYTES]; /* of all nodes */
   size_t n_outgoing;
   uint64_t seed;
   struct rng rng;

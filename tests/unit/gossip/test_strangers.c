@@ -9,6 +9,7 @@
 static struct strangers s;
 
 START_TEST(an_address_has_a_burst_and_a_rate) {
+  strangers_done(&s);
   strangers_init(&s, 1000);
   for (int i = 0; i < 5; i++)
     ck_assert(strangers_allow(&s, "10.0.0.1", 1000));
@@ -25,6 +26,7 @@ START_TEST(an_address_has_a_burst_and_a_rate) {
 END_TEST
 
 START_TEST(all_addresses_share_a_rate) {
+  strangers_done(&s);
   strangers_init(&s, 1000);
   unsigned n = 0;
   char address[32];
@@ -38,6 +40,7 @@ END_TEST
 
 START_TEST(what_is_counted_is_listed_by_address) {
   struct gossip_stranger rows[4];
+  strangers_done(&s);
   strangers_init(&s, 1000);
   strangers_allow(&s, "10.0.0.9", 1000); /* nothing wrong with it */
   strangers_count(&s, "10.0.0.1", ERR_UNKNOWN_KEY, 1000);
@@ -57,6 +60,7 @@ END_TEST
 START_TEST(the_least_recent_makes_room) {
   struct gossip_stranger rows[MAX_STRANGERS];
   char address[32];
+  strangers_done(&s);
   strangers_init(&s, 1000);
   for (unsigned i = 0; i <= MAX_STRANGERS; i++) {
     snprintf(address, sizeof address, "address-%u", i);
@@ -71,7 +75,7 @@ END_TEST
 START_TEST(a_note_comes_once_a_minute) {
   struct notes notes;
   struct gossip_note note;
-  ck_assert_int_eq(notes_init(&notes, 2), ERR_OK);
+  notes_init(&notes, 2);
   notes_put(&notes, 1000, 0, ERR_NO_ANSWER, "one");
   notes_put(&notes, 2000, 0, ERR_NO_ANSWER, "two");
   notes_put(&notes, 2000, 0, ERR_UNREACHABLE, "three");
@@ -91,7 +95,7 @@ START_TEST(notes_that_nobody_takes_are_bounded) {
   struct notes notes;
   struct gossip_note note;
   char text[32];
-  ck_assert_int_eq(notes_init(&notes, 0), ERR_OK);
+  notes_init(&notes, 0);
   for (unsigned i = 0; i < MAX_NOTES + 3; i++) {
     snprintf(text, sizeof text, "%u", i);
     notes_put(&notes, (uint64_t)i * NOTE_EVERY_MS, SIZE_MAX, ERR_GATE, text);
@@ -106,8 +110,25 @@ START_TEST(notes_that_nobody_takes_are_bounded) {
 }
 END_TEST
 
+START_TEST(a_row_with_nothing_to_tell_makes_room_first) {
+  struct gossip_stranger rows[2];
+  strangers_done(&s);
+  strangers_init(&s, 1000);
+  ck_assert_uint_eq(s.capacity, 0);
+  strangers_count(&s, "bad", ERR_MAC, 1000);
+  for (unsigned i = 0; i < 3 * MAX_STRANGERS; i++) {
+    char address[32];
+    snprintf(address, sizeof address, "address-%u", i);
+    ck_assert(strangers_allow(&s, address, 2000 + i * 1000));
+  }
+  ck_assert_uint_eq(s.n_rows, 2);
+  ck_assert_uint_eq(strangers_list(&s, rows, 2), 1);
+  ck_assert_str_eq(rows[0].address, "bad");
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("strangers", an_address_has_a_burst_and_a_rate, all_addresses_share_a_rate,
                    what_is_counted_is_listed_by_address, the_least_recent_makes_room, a_note_comes_once_a_minute,
-                   notes_that_nobody_takes_are_bounded);
+                   notes_that_nobody_takes_are_bounded, a_row_with_nothing_to_tell_makes_room_first);
 }
