@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/must.h"
 
 int position_compare(const struct position *a, const struct position *b) {
@@ -25,14 +26,28 @@ void inbox_init(struct inbox *in, size_t peer, size_t link_bytes, size_t full_by
   *in = (struct inbox){.peer = peer, .link_bytes = link_bytes, .full_bytes = full_bytes, .needs_full = true};
 }
 
+static void queue_end(struct inbox *in) {
+  free(in->queue);
+  in->queue = NULL;
+  in->n_queue = in->queue_capacity = 0;
+}
+
 static void queue_clear(struct inbox *in) {
   for (size_t i = 0; i < in->n_queue; i++)
     free(in->queue[i].payload);
-  in->n_queue = 0;
+  queue_end(in);
+}
+
+static void offers_clear(struct inbox *in) {
+  free(in->offers);
+  in->offers = NULL;
+  in->n_offers = in->offer_capacity = 0;
 }
 
 void inbox_done(struct inbox *in) {
   queue_clear(in);
+  offers_clear(in);
+  free(in->remembered);
 }
 
 void inbox_newest(struct inbox *in, const struct position *newest) {
@@ -51,28 +66,44 @@ bool inbox_is_current(const struct inbox *in) {
 
 /* ---- manifests ---------------------------------------------------------------------------------------------------- */
 
-static bool is_equivocation(struct inbox *in, const struct manifest *m) {
-  size_t n = in->n_remembered < N_REMEMBERED ? in->n_remembered : N_REMEMBERED;
-  for (size_t i = 0; i < n; i++)
-    if (in->remembered[i].boot_epoch == m->boot_epoch && in->remembered[i].sequence == m->sequence &&
-        in->remembered[i].kind == m->kind)
-      return !digest_equal(&in->remembered[i].root, &m->payload_root);
-  size_t at = in->n_remembered++ % N_REMEMBERED;
-  in->remembered[at].boot_epoch = m->boot_epoch;
-  in->remembered[at].sequence = m->sequence;
-  in->remembered[at].kind = m->kind;
-  in->remembered[at].root = m->payload_root;
-  return false;
+/* Where the next one is remembered: behind the others, then in place of the oldest. NULL: no memory. */
+static struct remembered *remembered_place(struct inbox *in) {
+  if (in->n_remembered == N_REMEMBERED)
+    return &in->remembered[in->next_forgotten++ % N_REMEMBERED];
+  struct remembered *all =
+      array_grown(in->remembered, &in->remembered_capacity, in->n_remembered, sizeof *all, N_REMEMBERED);
+  if (!all)
+    return NULL;
+  in->remembered = all;
+  return &all[in->n_remembered++];
+}
+
+static enum err remember(struct inbox *in, const struct manifest *m) {
+  for (size_t i = 0; i < in->n_remembered; i++) {
+    const struct remembered *r = &in->remembered[i];
+    if (r->boot_epoch == m->boot_epoch && r->sequence == m->sequence && r->kind == m->kind)
+      return digest_equal(&r->root, &m->payload_root) ? ERR_OK : ERR_EQUIVOCATION;
+  }
+  struct remembered *place = remembered_place(in);
+  if (!place)
+    return ERR_NO_MEMORY;
+  *place = (struct remembered){m->boot_epoch, m->sequence, m->kind, m->payload_root};
+  return ERR_OK;
 }
 
 static void offer_drop(struct inbox *in, size_t n) {
-  memmove(in->offers, in->offers + n, (in->n_offers - n) * sizeof *in->offers);
+  if (n == 0)
+    return;
   in->n_offers -= n;
+  if (in->n_offers == 0)
+    offers_clear(in);
+  else
+    memmove(in->offers, in->offers + n, in->n_offers * sizeof *in->offers);
 }
 
 /* Keeps an offer in order. A full copy makes everything up to it needless; when the list is full the far end is forgotten:
  * it can be asked for again. */
-static void offer_put(struct inbox *in, const struct manifest *m) {
+static enum err offer_put(struct inbox *in, const struct manifest *m) {
   size_t at = 0;
   while (at < in->n_offers && manifest_compare_position(&in->offers[at], m) < 0)
     at++;
@@ -81,13 +112,18 @@ static void offer_put(struct inbox *in, const struct manifest *m) {
     offer_drop(in, at + is_known);
     at = 0;
   } else if (is_known || at == KEEP_PAYLOADS) {
-    return;
+    return ERR_OK;
   }
   if (in->n_offers == KEEP_PAYLOADS)
     in->n_offers--;
+  struct manifest *offers = array_grown(in->offers, &in->offer_capacity, in->n_offers, sizeof *offers, KEEP_PAYLOADS);
+  if (!offers)
+    return ERR_NO_MEMORY;
+  in->offers = offers;
   memmove(in->offers + at + 1, in->offers + at, (in->n_offers - at) * sizeof *in->offers);
   in->offers[at] = *m;
   in->n_offers++;
+  return ERR_OK;
 }
 
 static bool is_next(const struct inbox *in, const struct manifest *m) {
@@ -135,8 +171,9 @@ static void offers_settle(struct inbox *in) {
 }
 
 enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
-  if (is_equivocation(in, m))
-    return ERR_EQUIVOCATION;
+  enum err e = remember(in, m);
+  if (e != ERR_OK)
+    return e;
   struct chain_place place = link_place(m);
   inbox_newest(in, &place.position);
   int order = position_compare(&place.position, &in->held.position);
@@ -149,8 +186,7 @@ enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
     in->needs_full = true;
     return ERR_CHAIN;
   }
-  offer_put(in, m);
-  return ERR_OK;
+  return offer_put(in, m);
 }
 
 /* ---- payloads ----------------------------------------------------------------------------------------------------- */
@@ -166,6 +202,12 @@ void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload)
   if (is_full)
     queue_clear(in);
   MUST(in->n_queue < KEEP_PAYLOADS);
+  struct link_in *queue = array_grown(in->queue, &in->queue_capacity, in->n_queue, sizeof *queue, KEEP_PAYLOADS);
+  if (!queue) {
+    free(payload);
+    return;
+  }
+  in->queue = queue;
   in->queue[in->n_queue++] = (struct link_in){.manifest = *m, .payload = payload};
   in->held = link_place(m);
   in->needs_full = false;
@@ -176,14 +218,14 @@ void inbox_failed(struct inbox *in, enum err reason, uint64_t now_ms) {
   in->not_before_ms = now_ms + RETRY_MS;
   if (reason == ERR_GONE) {
     in->needs_full = true;
-    in->n_offers = 0;
+    offers_clear(in);
   }
 }
 
 void inbox_disconnected(struct inbox *in) {
   in->is_fetching = false;
   in->not_before_ms = 0;
-  in->n_offers = 0;
+  offers_clear(in);
 }
 
 void inbox_want_full(struct inbox *in) {
@@ -191,7 +233,7 @@ void inbox_want_full(struct inbox *in) {
 }
 
 uint64_t inbox_bytes(const struct inbox *in) {
-  uint64_t n = in->is_fetching ? in->fetch.n_payload : 0;
+  uint64_t n = in->is_fetching ? in->fetching_bytes : 0;
   for (size_t i = 0; i < in->n_queue; i++)
     n += in->queue[i].manifest.n_payload;
   return n;
@@ -203,7 +245,7 @@ static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, uint6
     in->not_before_ms = now_ms + RETRY_MS;
     return;
   }
-  in->fetch = *m;
+  in->fetching_bytes = m->n_payload;
   in->is_fetching = true;
   offer_drop(in, 1);
 }
@@ -251,8 +293,11 @@ struct link_in *inbox_take(struct inbox *in, uint64_t round, size_t *out_n) {
   struct link_in *links = calloc(n, sizeof *links);
   MUST(links != NULL);
   memcpy(links, in->queue, n * sizeof *links);
-  memmove(in->queue, in->queue + n, (in->n_queue - n) * sizeof *in->queue);
   in->n_queue -= n;
+  if (in->n_queue == 0)
+    queue_end(in);
+  else
+    memmove(in->queue, in->queue + n, in->n_queue * sizeof *in->queue);
   return links;
 }
 
@@ -265,7 +310,7 @@ void inbox_applied(struct inbox *in, const struct chain_place *place, size_t n_a
     return;
   in->n_broken++;
   in->needs_full = true;
-  in->n_offers = 0;
+  offers_clear(in);
   queue_clear(in);
   in->held = in->copy;
 }

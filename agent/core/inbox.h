@@ -55,23 +55,23 @@ struct inbox {
   struct chain_place held, copy;
   uint64_t none_round; /* newest round for which the peer said that there is no update */
 
-  struct link_in queue[KEEP_PAYLOADS]; /* ascending; a full copy stands first */
-  size_t n_queue;
-  struct manifest offers[KEEP_PAYLOADS]; /* ascending; verified, not fetched yet */
-  size_t n_offers;
+  struct link_in *queue; /* at most KEEP_PAYLOADS, ascending; a full copy stands first */
+  size_t n_queue, queue_capacity;
+  struct manifest *offers; /* at most KEEP_PAYLOADS, ascending; verified, not fetched yet */
+  size_t n_offers, offer_capacity;
 
-  bool needs_full;        /* the next thing to get is a full copy */
-  struct manifest fetch;  /* what is being fetched … */
-  bool is_fetching;       /* … if anything is */
-  uint64_t not_before_ms; /* of the next request */
-  uint32_t n_broken;      /* payloads in a row that failed when they were applied */
+  bool needs_full;         /* the next thing to get is a full copy */
+  bool is_fetching;        /* something is … */
+  uint64_t fetching_bytes; /* … of so many bytes */
+  uint64_t not_before_ms;  /* of the next request */
+  uint32_t n_broken;       /* payloads in a row that failed when they were applied */
 
-  struct { /* what was published at which position: two roots at one are an equivocation */
+  struct remembered { /* what was published at which position: two roots at one are an equivocation */
     uint64_t boot_epoch, sequence;
     enum manifest_kind kind;
     struct digest root;
-  } remembered[N_REMEMBERED];
-  size_t n_remembered; /* ever */
+  } * remembered; /* at most N_REMEMBERED, the newest ones */
+  size_t n_remembered, remembered_capacity, next_forgotten;
 };
 
 void inbox_init(struct inbox *in, size_t peer, size_t link_bytes, size_t full_bytes);
@@ -83,10 +83,10 @@ void inbox_done(struct inbox *in);
 void inbox_newest(struct inbox *in, const struct position *newest);
 
 /* A verified manifest. ERR_OK: welcome, or already known (a resend); ERR_REPLAY: an old difference below what is held;
- * ERR_EQUIVOCATION: another root at a known position; ERR_CHAIN: it does not continue what is held (a full copy will). */
+ * ERR_EQUIVOCATION: another root at a known position; ERR_CHAIN: it does not continue what is held (a full copy will); ERR_NO_MEMORY: it can be asked for again. */
 MUST_USE enum err inbox_manifest(struct inbox *in, const struct manifest *m);
 
-/* The fetched payload, moved in. */
+/* The fetched payload, moved in; without memory for its place it is as if it had not come. */
 void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload);
 
 /* A fetch or a question came to nothing. */
