@@ -56,11 +56,16 @@ static void table_end(struct fetches *f) {
   f->table = NULL;
 }
 
+static uint64_t held_bytes(const struct fetches *f, const struct manifest *m) {
+  uint64_t held = f->budget->held_bytes;
+  return held > 0 && held < m->n_payload ? held : m->n_payload;
+}
+
 static enum err place_fill(struct fetches *f, struct fetch *fetch, const struct manifest *m) {
   if (m->n_payload > f->budget->limit - f->budget->used)
     return ERR_BUDGET;
   uint32_t n_chunks = (uint32_t)((m->n_payload + CHUNK_BYTES - 1) / CHUNK_BYTES);
-  uint8_t *payload = malloc((size_t)m->n_payload), *have = calloc((n_chunks + 7) / 8, 1);
+  uint8_t *payload = malloc((size_t)held_bytes(f, m)), *have = calloc((n_chunks + 7) / 8, 1);
   if (!payload || !have) {
     free(payload);
     free(have);
@@ -191,6 +196,12 @@ static void request_answered(struct fetches *f, const struct fetch *fetch, uint3
   }
 }
 
+static void chunk_put(const struct fetches *f, struct fetch *fetch, const struct message_chunk *chunk) {
+  uint64_t at = (uint64_t)chunk->index * CHUNK_BYTES, held = held_bytes(f, &fetch->manifest);
+  if (at < held)
+    memcpy(fetch->payload + at, chunk->data, chunk->n_data < held - at ? chunk->n_data : (size_t)(held - at));
+}
+
 enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint64_t now_ms,
                      struct fetch **out_complete) {
   *out_complete = NULL;
@@ -205,7 +216,7 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
     return ERR_MESSAGE;
   if (has_chunk(fetch, chunk->index))
     return ERR_OK;
-  memcpy(fetch->payload + (size_t)chunk->index * CHUNK_BYTES, chunk->data, chunk->n_data);
+  chunk_put(f, fetch, chunk);
   fetch->have[chunk->index / 8] |= (uint8_t)(1u << (chunk->index % 8));
   fetch->n_have++;
   f->progress_ms = now_ms;

@@ -24,6 +24,7 @@ enum {
 /* Receive memory of all peers together. */
 struct fetch_budget {
   uint64_t limit, used; /* bytes */
+  uint64_t held_bytes; /* of each payload, from its beginning; 0: all. Others are for nodes whose agent reads no more */
 };
 
 enum fetch_step { FETCH_FREE, FETCH_RUNNING, FETCH_PARKED };
@@ -32,7 +33,7 @@ struct fetch {
   enum fetch_step step;
   size_t job;
   struct manifest manifest;
-  uint8_t *payload; /* manifest.n_payload bytes */
+  uint8_t *payload; /* manifest.n_payload bytes, or what is held of them */
   uint8_t *have;    /* a bit a chunk */
   uint32_t n_chunks, n_have;
   uint64_t turn; /* lower is served first */

@@ -31,12 +31,18 @@ enum err round_new(const struct round_config *config, const struct round_ports *
   return ERR_OK;
 }
 
+static void peer_done(struct round_peer *p) {
+  inbox_done(&p->inbox);
+  free(p->noticed);
+}
+
 void round_free(struct round_machine *m) {
   if (!m)
     return;
   for (size_t i = 0; i < m->config.n_peers; i++)
-    inbox_done(&m->peers[i].inbox);
+    peer_done(&m->peers[i]);
   trainer_result_free(m->trained);
+  free(m->back.path);
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);
   due_done(&m->pump_ms);
@@ -316,7 +322,7 @@ void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason,
 void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms) {
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
-  p->state = *state;
+  p->state = (struct peer_state){state->follows, state->finished, state->phase, state->round, state->round_in_work};
   p->has_state = true;
   p->round_told = state->round;
   if (state->epoch_steps > 0 && state->epoch_steps <= MAX_SAMPLES)
@@ -504,6 +510,8 @@ void round_peer_view(const struct round_machine *m, size_t peer, struct round_pe
       .last_weight = p->last_weight,
       .last_lag = p->last_lag,
   };
+  if (p->noticed)
+    out_view->notice = *p->noticed;
 }
 
 static bool still_needs_us(const struct round_machine *m, const struct round_peer *p, uint64_t now_ms) {

@@ -35,6 +35,7 @@
 
 #include "agent/core/deadline.h"
 #include "agent/core/inbox.h"
+#include "agent/core/round_peer.h"
 #include "agent/core/work.h"
 #include "base/err.h"
 #include "crypto/manifest.h"
@@ -122,7 +123,7 @@ MUST_USE enum err round_on_roll_back(struct round_machine *m, struct round_label
 
 /* To go on, at the same time as for a roll-back, from a model that was trained elsewhere: the bytes of a snapshot in a file, which
  * the scribe reads. It is committed as the next sub-round, adopted; what peers hold of us stays, so that the next payload is the
- * way there. ERR_BUSY while another one or a roll-back waits; ERR_LIMIT: the path is too long. */
+ * way there. ERR_BUSY while another one or a roll-back waits; ERR_LIMIT: the path is too long; ERR_NO_MEMORY. */
 MUST_USE enum err round_on_import(struct round_machine *m, const char *path);
 
 /* Of the last roll-back or import. */
@@ -175,7 +176,8 @@ struct round_peer_view {
   enum err standing;  /* ERR_OK: awaited; else why not */
   bool is_waited_for; /* in the gather that runs now */
   bool has_state;
-  struct wire_state state;
+  struct peer_state state;
+  struct wire_notice notice;
   uint64_t copy_round;
   enum err last_reason; /* in the last merge */
   double last_weight;

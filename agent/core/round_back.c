@@ -1,12 +1,18 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/core/round_machine.h"
 #include "base/must.h"
 
+static void forget_path(struct round_machine *m) {
+  free(m->back.path);
+  m->back.path = NULL;
+}
+
 enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
   if (m->back.stage != BACK_NONE)
-    return m->back.path[0] == '\0' && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
+    return !m->back.path && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= sizeof m->back.note)
     return ERR_LIMIT;
   machine_wake(m);
@@ -14,7 +20,7 @@ enum err round_on_roll_back(struct round_machine *m, struct round_label to, cons
   m->back.error = ERR_OK;
   m->back.to = to;
   m->back.at_unix_s = at_unix_s;
-  m->back.path[0] = '\0';
+  forget_path(m);
   snprintf(m->back.note, sizeof m->back.note, "%s", note);
   return ERR_OK;
 }
@@ -22,17 +28,21 @@ enum err round_on_roll_back(struct round_machine *m, struct round_label to, cons
 enum err round_on_import(struct round_machine *m, const char *path) {
   if (m->back.stage != BACK_NONE)
     return ERR_BUSY;
-  if (strlen(path) >= sizeof m->back.path || path[0] == '\0')
+  if (strlen(path) >= MAX_PATH_BYTES || path[0] == '\0')
     return ERR_LIMIT;
+  char *own = strdup(path);
+  if (!own)
+    return ERR_NO_MEMORY;
+  forget_path(m);
   machine_wake(m);
   m->back.stage = BACK_WAITS;
   m->back.error = ERR_OK;
-  snprintf(m->back.path, sizeof m->back.path, "%s", path);
+  m->back.path = own;
   return ERR_OK;
 }
 
 static bool is_import(const struct round_machine *m) {
-  return m->back.path[0] != '\0';
+  return m->back.path != NULL;
 }
 
 bool machine_is_importing(const struct round_machine *m) {
@@ -174,15 +184,23 @@ void machine_set_notice(struct round_machine *m, const struct store_roll_back *r
   m->notice_round = r->label.round;
 }
 
+static bool is_same(const struct wire_notice *a, const struct wire_notice *b) {
+  return a->kind == b->kind && a->round == b->round && a->sub == b->sub && strcmp(a->text, b->text) == 0;
+}
+
 void machine_take_notice(struct round_machine *m, size_t peer, const struct wire_notice *notice) {
-  struct wire_notice *known = &m->peers[peer].noticed;
-  bool is_known = notice->kind == known->kind && notice->round == known->round && notice->sub == known->sub &&
-                  strcmp(notice->text, known->text) == 0;
-  if (is_known)
+  struct wire_notice **known = &m->peers[peer].noticed;
+  if (notice->kind == NOTICE_NONE) {
+    free(*known);
+    *known = NULL;
     return;
-  *known = *notice;
-  if (notice->kind == NOTICE_NONE)
+  }
+  if (*known && is_same(notice, *known))
     return;
+  if (!*known)
+    *known = malloc(sizeof **known);
+  MUST(*known != NULL);
+  **known = *notice;
   char text[MAX_REASON_BYTES];
   notice_text(notice, text);
   machine_note(m, "peer-rolled-back", peer, text);

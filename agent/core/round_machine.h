@@ -78,7 +78,7 @@ struct round_machine {
     struct round_label to, label;
     char note[STORE_NOTE_BYTES];
     int64_t at_unix_s;
-    char path[MAX_PATH_BYTES]; /* of a model from elsewhere that is taken instead; "": none */
+    char *path; /* own: of a model from elsewhere that is taken instead; NULL: none */
   } back;
   struct wire_notice notice; /* what peers are told … */
   uint64_t notice_round;     /* … until NOTICE_ROUNDS more than this one are committed */

@@ -16,17 +16,24 @@ enum {
   QUARANTINE_AFTER = 3, /* broken payloads in a row */
 };
 
+/* Of struct wire_state, what is looked at; its notice is kept apart. */
+struct peer_state {
+  bool follows, finished;
+  enum phase phase;
+  uint64_t round, round_in_work;
+};
+
 struct round_peer {
   struct inbox inbox;
 
   bool has_session;
   bool has_hello; /* in this session, for this job, with equal schema and contract */
   bool has_state; /* since the last HELLO */
-  struct wire_state state;
-  uint64_t round_told;        /* that it has committed, by its last HELLO or STATE */
-  struct wire_notice noticed; /* the last one that was told, sessions and all */
-  enum err link_reason;       /* why there is no session; ERR_OK while one stands */
-  enum err job_reason;        /* why the job is refused: stands until a HELLO says otherwise */
+  struct peer_state state;
+  uint64_t round_told;         /* that it has committed, by its last HELLO or STATE */
+  struct wire_notice *noticed; /* own: what its last STATE told, sessions and all; NULL: nothing */
+  enum err link_reason;        /* why there is no session; ERR_OK while one stands */
+  enum err job_reason;         /* why the job is refused: stands until a HELLO says otherwise */
 
   bool is_absent, is_slow, is_quarantined;
   uint32_t missed_without_session, missed_with_session; /* in a row */

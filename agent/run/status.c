@@ -116,7 +116,7 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "key", text_of_key(&a->keys[i]));
   json_object_set_new(row, "state", json_string(state == ERR_OK ? "alive" : err_name(state)));
   json_object_set_new(row, "sentence", json_string(sentence));
-  json_object_set_new(row, "notice", view.has_state ? notice_json(&view.state.notice) : json_null());
+  json_object_set_new(row, "notice", view.has_state ? notice_json(&view.notice) : json_null());
   json_object_set_new(row, "address", json_string(a->peers[i].address));
   json_object_set_new(row, "since_s", known(seconds_since(info.since_ms, now_ms)));
   json_object_set_new(row, "last_heard_s", known(seconds_since(info.last_heard_ms, now_ms)));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/sim/parts.h"
+#include "base/array.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
@@ -29,6 +30,7 @@ static void kept_clear(struct sim_kept *k) {
 void sim_durable_clear(struct sim_durable *d) {
   for (size_t i = 0; i < d->n_kept; i++)
     kept_clear(&d->kept[i]);
+  free(d->kept);
   free(d->half.bytes);
   free(d->model.bytes);
   free(d->merged);
@@ -41,7 +43,11 @@ static struct buffer again(const struct buffer *b) {
 
 void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from) {
   *to = *from;
+  to->kept = from->n_kept > 0 ? malloc(from->n_kept * sizeof *to->kept) : NULL;
+  to->kept_capacity = from->n_kept;
+  MUST(to->kept != NULL || from->n_kept == 0);
   for (size_t i = 0; i < from->n_kept; i++) {
+    to->kept[i] = from->kept[i];
     to->kept[i].payload = again(&from->kept[i].payload);
     to->kept[i].copy = again(&from->kept[i].copy);
   }
@@ -84,6 +90,8 @@ static struct sim_kept *kept_add(struct sim_durable *d) {
     kept_clear(&d->kept[0]);
     memmove(d->kept, d->kept + 1, --d->n_kept * sizeof *d->kept);
   }
+  d->kept = array_grown(d->kept, &d->kept_capacity, d->n_kept, sizeof *d->kept, KEEP_PAYLOADS);
+  MUST(d->kept != NULL);
   return &d->kept[d->n_kept++];
 }
 
@@ -98,11 +106,12 @@ static void publish(struct sim_agent *a, const struct scribe_job *job) {
   memcpy(k->manifest, job->manifest, MANIFEST_BYTES);
   memcpy(k->copy_manifest, job->copy_manifest, MANIFEST_BYTES);
   if (p->payload) {
-    k->payload = sim_buffer(p->payload, p->n_payload);
-    sim_digest(p->payload, p->n_payload, &k->payload_root);
-    sim_digest(p->half + p->copy_offset, p->n_copy, &k->copy_root);
+    size_t n_payload = sim_held(a->sim, p->n_payload), n_copy = sim_held(a->sim, p->n_copy);
+    k->payload = sim_buffer(p->payload, n_payload);
+    sim_digest(p->payload, n_payload, &k->payload_root);
+    sim_digest(p->half + p->copy_offset, n_copy, &k->copy_root);
     if (p->copy_manifest)
-      k->copy = sim_buffer(p->half + p->copy_offset, p->n_copy);
+      k->copy = sim_buffer(p->half + p->copy_offset, n_copy);
     take_half(d, p->half, p->n_half);
     d->is_gathering = true;
     d->published = p->label;

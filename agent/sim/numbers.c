@@ -18,7 +18,7 @@ static struct buffer half_of(const struct sim_agent *a, const double *copy) {
   return b;
 }
 
-uint32_t sim_epoch_steps(const struct sim_agent *a) {
+static uint32_t epoch_steps(const struct sim_agent *a) {
   return (a->samples + SIM_BATCH - 1) / SIM_BATCH;
 }
 
@@ -38,7 +38,7 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
   if (job->model.n_bytes == n)
     memcpy(a->x, job->model.bytes, n);
   r->n_samples = a->samples;
-  r->epoch_steps = sim_epoch_steps(a);
+  r->epoch_steps = epoch_steps(a);
 }
 
 /* Every agent pulls towards a goal of its own. */
@@ -70,9 +70,10 @@ static void train(struct sim_agent *a, struct trainer_job *job, struct trainer_r
   }
   a->has_pending = true;
   sim_digest(r->payload.bytes, n, &r->payload_root);
+  r->payload.n_bytes = (size_t)a->sim->payload_bytes; /* said, not held */
   r->half = half_of(a, a->pending);
   r->copy_offset = n;
-  r->n_copy = n;
+  r->n_copy = (size_t)a->sim->payload_bytes;
   sim_digest(a->pending, n, &r->copy_root);
   r->n_samples = a->samples;
   r->local_steps = a->last_steps;
@@ -115,12 +116,11 @@ static void note_applied(struct sim_agent *a, size_t peer, const struct manifest
 
 static enum err apply_link(struct sim_agent *a, size_t peer, const struct link_in *link) {
   const struct manifest *m = &link->manifest;
-  size_t n = model_bytes(a);
   struct digest root;
-  sim_digest(link->payload, m->n_payload, &root);
+  sim_digest(link->payload, sim_held(a->sim, m->n_payload), &root);
   if (!digest_equal(&root, &m->payload_root))
     return ERR_ROOT;
-  if (m->n_payload != n)
+  if (m->n_payload != a->sim->payload_bytes)
     return ERR_LENGTH;
   const double *values = (const double *)(const void *)link->payload;
   for (size_t i = 0; i < a->sim->dims; i++)
@@ -218,14 +218,4 @@ static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_r
     r->half = half_of(a, a->copy);
 }
 
-void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
-  static void (*const run[])(struct sim_agent *, struct trainer_job *, struct trainer_result *) = {
-      [JOB_LOAD] = load, [JOB_TRAIN] = train, [JOB_MERGE] = merge, [JOB_ADOPT] = merge};
-  struct trainer_result *r = calloc(1, sizeof *r);
-  MUST(r != NULL && job->kind < sizeof run / sizeof *run);
-  r->kind = job->kind;
-  r->label = job->label;
-  run[job->kind](a, job, r);
-  trainer_job_free(job);
-  round_on_trained(a->machine, r, a->sim->now_ms);
-}
+const struct sim_trainer sim_numbers = {.load = load, .train = train, .merge = merge, .epoch_steps = epoch_steps};

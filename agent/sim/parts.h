@@ -31,8 +31,10 @@ struct gossip_events sim_gossip_events(struct sim_agent *a);
 struct round_ports sim_round_ports(struct sim_agent *a);
 void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text);
 
-/* numbers.c */
-uint32_t sim_epoch_steps(const struct sim_agent *a);
+/* What is held of n bytes of an update that was said to have them. */
+size_t sim_held(const struct sim *s, uint64_t n);
+
+/* sim.c */
 void sim_do_train(struct sim_agent *a, struct trainer_job *job);
 
 double sim_goal(const struct sim_agent *a, size_t i);

@@ -67,11 +67,12 @@ static void on_manifest(void *context, size_t peer, size_t job, const struct man
   struct manifest held;
   (void)job;
   struct sim_peer *p = &a->peers[peer];
-  bool is_newer = !p->has_proof || manifest_read(p->proof, MANIFEST_BYTES, &held) != ERR_OK ||
-                  manifest_compare_position(m, &held) > 0;
-  if (is_newer)
+  bool is_newer =
+      !p->proof || manifest_read(p->proof, MANIFEST_BYTES, &held) != ERR_OK || manifest_compare_position(m, &held) > 0;
+  if (!p->proof)
+    p->proof = sim_buffer(bytes, MANIFEST_BYTES).bytes;
+  else if (is_newer)
     memcpy(p->proof, bytes, MANIFEST_BYTES);
-  p->has_proof = true;
   round_on_manifest(a->machine, peer, m, a->sim->now_ms);
 }
 
@@ -105,8 +106,9 @@ static void fill_hello(void *context, size_t peer, size_t job, struct hello_job 
   struct sim_agent *a = context;
   (void)job;
   round_fill_hello(a->machine, peer, out_hello);
-  out_hello->has_proof = a->peers[peer].has_proof;
-  memcpy(out_hello->proof, a->peers[peer].proof, MANIFEST_BYTES);
+  out_hello->has_proof = a->peers[peer].proof != NULL;
+  if (out_hello->has_proof)
+    memcpy(out_hello->proof, a->peers[peer].proof, MANIFEST_BYTES);
   if (a->lie_in_hello) {
     a->has_lied = true;
     a->lie_in_hello(out_hello, a->peers[peer].agent);
@@ -174,9 +176,11 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
     const struct buffer *b = is_copy ? &kept->copy : &kept->payload;
     if (!is_copy && !is_payload)
       continue;
-    if (offset > b->n_bytes || n > b->n_bytes - offset)
+    uint64_t said = a->sim->payload_bytes;
+    if (offset > said || n > said - offset)
       return ERR_RANGE;
-    memcpy(out, b->bytes + offset, n);
+    if (offset < b->n_bytes)
+      memcpy(out, b->bytes + offset, n < b->n_bytes - offset ? n : b->n_bytes - offset);
     if (a->corrupt > 0) {
       a->corrupt--;
       a->has_lied = true;
@@ -231,7 +235,7 @@ static uint64_t work_ms(struct sim_agent *a, const struct trainer_job *job) {
     return a->host.merging_ms;
   a->n_trainings++;
   a->last_rate_scale = job->rate_scale;
-  a->last_steps = job->steps > 0 ? job->steps : sim_epoch_steps(a);
+  a->last_steps = job->steps > 0 ? job->steps : a->sim->trainer->epoch_steps(a);
   return a->host.step_ms > 0 ? a->host.step_ms * a->last_steps : a->host.training_ms;
 }
 
@@ -243,7 +247,8 @@ static void port_train(void *context, struct trainer_job *job) {
 
 static void port_write(void *context, struct scribe_job *job) {
   struct sim_agent *a = context;
-  size_t n_bytes = job->payload.n_bytes + job->half.n_bytes + job->model.n_bytes;
+  size_t n_vectors = (job->half.n_bytes + job->model.n_bytes) / (a->sim->dims * sizeof(double));
+  size_t n_bytes = job->payload.n_bytes + n_vectors * (size_t)a->sim->payload_bytes;
   uint64_t at_us = sim_host_write(&a->host, a->sim->now_us, n_bytes);
   sim_put(a, at_us, (struct sim_event){.kind = SIM_DURABLE, .data = job});
 }

@@ -78,12 +78,11 @@ void sim_sign(struct manifest *m, const struct sim_agent *a) {
 }
 
 static struct round_config config_default(const struct sim *s) {
-  size_t n_bytes = s->dims * sizeof(double);
   return (struct round_config){
       .identity = {.swarm = {{7}}, .job = s->job.job, .schema = s->job.schema, .contract = s->job.contract},
       .encoding = ENCODING_F32,
-      .link_bytes = n_bytes,
-      .full_bytes = n_bytes,
+      .link_bytes = (size_t)s->payload_bytes,
+      .full_bytes = (size_t)s->payload_bytes,
       .payload_max_bytes = UINT64_C(64) << 20,
       .min_peers = 1,
       .alone_rounds = 3,
@@ -107,19 +106,21 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
       .samples = 100,
       .host = {.speed = 1, .loading_ms = 5, .training_ms = 1000, .merging_ms = 5, .writing_ms = 20},
       .fail_with = ERR_NON_FINITE,
-      .x = zeros(s->dims, sizeof(double)),
-      .copy = zeros(s->dims, sizeof(double)),
-      .pending = zeros(s->dims, sizeof(double)),
+      .x = zeros(3 * s->dims, sizeof(double)),
   };
+  a->copy = a->x + s->dims;
+  a->pending = a->copy + s->dims;
   snprintf(a->name, sizeof a->name, "agent%zu", number);
   return a;
 }
 
 struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
-  return sim_new_as(SIM_SEALED, n, dims, seed);
+  return sim_new_as(SIM_SEALED, n, dims, dims * sizeof(double), seed);
 }
 
-struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed) {
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed) {
+  MUST(payload_bytes >= dims * sizeof(double));
+  MUST(fidelity == SIM_PROTOCOL || payload_bytes == dims * sizeof(double));
   struct sim *s = zeros(1, sizeof *s);
   s->fidelity = fidelity;
   s->max_members = n <= SIM_MEMBERS_UP_TO ? MAX_MEMBERS : 0;
@@ -129,6 +130,8 @@ struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64
   s->now_us = (uint64_t)SIM_START_MS * US_PER_MS;
   s->n_agents = n;
   s->dims = dims;
+  s->payload_bytes = payload_bytes;
+  s->trainer = &sim_numbers;
   s->default_link.delay_us = DELAY_US;
   s->job = (struct gossip_job_config){.schema_text = "tensor 1: x f64 shared\n", .contract_text = "contract: 1\n"};
   s->job.job.bytes[0] = s->job.schema.bytes[1] = s->job.contract.bytes[2] = 1;
@@ -140,13 +143,16 @@ struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64
   return s;
 }
 
+static void peer_done(struct sim_peer *p) {
+  free(p->copy);
+  free(p->proof);
+}
+
 static void agent_free(struct sim_agent *a) {
   for (size_t i = 0; i < a->n_peers; i++)
-    free(a->peers[i].copy);
+    peer_done(&a->peers[i]);
   free(a->peers);
   free(a->x);
-  free(a->copy);
-  free(a->pending);
   free(a->links);
   free(a->wires);
   free(a->keys);
@@ -202,7 +208,7 @@ void sim_forget(struct sim *s, size_t which, size_t other) {
   struct sim_agent *a = s->agents[which];
   size_t at = sim_peer_index(a, other);
   MUST(!a->is_alive && at != SIZE_MAX);
-  free(a->peers[at].copy);
+  peer_done(&a->peers[at]);
   memmove(a->peers + at, a->peers + at + 1, (--a->n_peers - at) * sizeof *a->peers);
 }
 
@@ -225,6 +231,11 @@ struct sim_link *sim_link(struct sim *s, size_t from, size_t to) {
   return &a->links[low].link;
 }
 
+size_t sim_held(const struct sim *s, uint64_t n) {
+  size_t held = s->dims * sizeof(double);
+  return n < held ? (size_t)n : held;
+}
+
 /* ---- life ---- */
 
 static uint64_t read_clock(void *context) {
@@ -244,7 +255,8 @@ static struct gossip_peer_config *peer_configs(struct sim_agent *a) {
     snprintf(peers[i].name, sizeof peers[i].name, "%s", other->name);
     if (a->peers[i].is_dialled)
       snprintf(peers[i].address, sizeof peers[i].address, "tcp://%s:7411", other->name);
-    a->peers[i].has_proof = false;
+    free(a->peers[i].proof);
+    a->peers[i].proof = NULL;
     a->peers[i].wire = SIM_NO_WIRE;
   }
   return peers;
@@ -273,6 +285,8 @@ static void open_node(struct sim_agent *a) {
   struct node_means means = {.seals = sim_seals(s), .self = {a->identity, a->key}, .scratch = s->scratch};
   MUST(node_new_with(&means, &config, &events, &a->node, why) == ERR_OK);
   a->node->link = sim_link_table(a);
+  if (s->fidelity == SIM_PROTOCOL)
+    a->node->budget.held_bytes = s->dims * sizeof(double);
   rng_init(&a->node->rng, s->seed + s->n_starts);
   free(peers);
 }
@@ -439,6 +453,19 @@ static void settle(struct sim_agent *a) {
   if (due_ms != UINT64_MAX)
     wake_at(a, due_ms > now_ms ? due_ms : now_ms + 1);
   sim_check(a, was_idle);
+}
+
+void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
+  const struct sim_trainer *t = a->sim->trainer;
+  void (*const run[])(struct sim_agent *, struct trainer_job *, struct trainer_result *) = {
+      [JOB_LOAD] = t->load, [JOB_TRAIN] = t->train, [JOB_MERGE] = t->merge, [JOB_ADOPT] = t->merge};
+  struct trainer_result *r = calloc(1, sizeof *r);
+  MUST(r != NULL && job->kind < sizeof run / sizeof *run);
+  r->kind = job->kind;
+  r->label = job->label;
+  run[job->kind](a, job, r);
+  trainer_job_free(job);
+  round_on_trained(a->machine, r, a->sim->now_ms);
 }
 
 static void handle(struct sim_agent *a, struct sim_event *e) {

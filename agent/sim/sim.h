@@ -53,7 +53,7 @@ struct sim_kept {
   struct position position;
   uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
   struct digest payload_root, copy_root;
-  struct buffer payload, copy; /* empty: none */
+  struct buffer payload, copy; /* empty: none; what is held of them */
 };
 
 /* The newest place of another agent's chain that was merged. */
@@ -65,8 +65,8 @@ struct sim_merged {
 /* What outlives a kill. */
 struct sim_durable {
   uint64_t boot_epoch;
-  struct sim_kept kept[KEEP_PAYLOADS]; /* oldest first */
-  size_t n_kept;
+  struct sim_kept *kept; /* [n_kept], at most KEEP_PAYLOADS, oldest first */
+  size_t n_kept, kept_capacity;
   bool has_commit, is_gathering;
   struct round_label committed, published;
   struct buffer half, model;
@@ -87,8 +87,7 @@ struct sim_peer {
   size_t agent;
   bool is_dialled;                          /* its address is known */
   uint64_t wire;                            /* the connection that was dialled last */
-  bool has_proof;                           /* the newest manifest of it … */
-  uint8_t proof[MANIFEST_BYTES];            /* … to show it, if it forgets */
+  uint8_t *proof;                           /* [MANIFEST_BYTES]: its newest manifest, to show it, if it forgets; NULL: none */
   double *copy;                             /* [dims], the trainer's */
   uint64_t applied_epoch, applied_sequence; /* its place in this life */
   double mixed;                             /* its weight in the last merge */
@@ -127,7 +126,7 @@ struct sim_agent {
   void (*lie_in_manifest)(struct manifest *m);
 
   /* its trainer: [dims] */
-  double *x, *copy, *pending;
+  double *x, *copy, *pending; /* one block */
   bool has_pending;
 
   struct sim_durable durable;
@@ -164,6 +163,15 @@ struct sim_wire {
   uint64_t used_us;      /* by the last frame */
 };
 
+/* What trains: numbers (numbers.c), or whatever else fills the results of jobs. `r` has the job's kind and label. */
+struct sim_trainer {
+  void (*load)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
+  void (*train)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
+  void (*merge)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r); /* JOB_MERGE, JOB_ADOPT */
+  uint32_t (*epoch_steps)(const struct sim_agent *a);
+};
+extern const struct sim_trainer sim_numbers;
+
 /* Whoever looks on; each may be NULL. */
 struct sim_watch {
   void *context;
@@ -186,11 +194,13 @@ struct sim {
   struct sim_queue queue;
   struct sim_agent **agents; /* [n_agents] */
   size_t n_agents, dims;
+  uint64_t payload_bytes; /* that an update is said to have; more than what is held: SIM_PROTOCOL only */
+  const struct sim_trainer *trainer;
   struct sim_link default_link; /* of pairs that are not asked for */
   struct sim_wire *wires;
   uint32_t *free_wires;
   size_t n_wires, n_free_wires, wire_capacity;
-  uint8_t outgoing[MAX_FRAME_BYTES], scratch[MAX_FRAME_BYTES]; /* of all nodes */
+  uint8_t outgoing[MAX_FRAME_BYTES], incoming[MAX_FRAME_BYTES], scratch[MAX_FRAME_BYTES]; /* of all nodes */
   size_t n_outgoing;
   uint64_t seed;
   struct rng rng;
@@ -212,7 +222,9 @@ struct sim {
 
 /* dims: numbers in the model, of 8 bytes each. */
 struct sim *sim_new(size_t n, size_t dims, uint64_t seed); /* SIM_SEALED */
-struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed);
+/* With updates that are said to have payload_bytes: fetched, sent and written at that length, of which 8 · dims bytes are
+ * held and merged. SIM_SEALED holds all: payload_bytes = 8 · dims. */
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed);
 void sim_free(struct sim *s);
 
 /* `which` lists `other` and has its address; it does not list it any more. Before a start. */

@@ -3,6 +3,7 @@
 
 #include "agent/sim/parts.h"
 #include "base/must.h"
+#include "gossip/message.h"
 #include "gossip/node.h"
 
 enum { US_PER_MS = 1000, GENERATION_BITS = 31, TYPE_AT = 4 /* in a frame */ };
@@ -120,10 +121,19 @@ static void frame_drop(void *context) {
   ((struct sim_agent *)context)->sim->n_outgoing = 0;
 }
 
+/* Of a frame of n bytes, how many of its first ones go with the event, before its tag: of a chunk without cipher only what is
+ * held of a payload. */
+static size_t carried(const struct sim *s, uint8_t type, size_t n) {
+  size_t body = n - FRAME_TAG_BYTES, held = FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES + s->dims * sizeof(double);
+  return s->fidelity == SIM_PROTOCOL && type == MESSAGE_CHUNK && held < body ? held : body;
+}
+
 static void put_frame(struct sim *s, const struct sim_wire *w, size_t to, uint64_t at_us) {
-  uint8_t *copy = malloc(s->n_outgoing);
-  MUST(copy != NULL);
-  memcpy(copy, s->outgoing, s->n_outgoing);
+  size_t n = carried(s, s->outgoing[TYPE_AT], s->n_outgoing);
+  uint8_t *copy = malloc(n + FRAME_TAG_BYTES);
+  MUST(copy != NULL && s->n_outgoing >= FRAME_HEAD_BYTES + FRAME_TAG_BYTES);
+  memcpy(copy, s->outgoing, n);
+  memcpy(copy + n, s->outgoing + s->n_outgoing - FRAME_TAG_BYTES, FRAME_TAG_BYTES);
   uint64_t wire = number_of(s, w);
   sim_put(s->agents[to], at_us,
           (struct sim_event){.kind = SIM_FRAME,
@@ -203,6 +213,15 @@ static bool is_of_earlier_wire(const struct sim_agent *a, const struct sim_event
   return !conn_is_accepted(e->conn) && a->peers[e->conn].wire != e->wire;
 }
 
+/* The frame as it was sent, in the buffer that all share. */
+static uint8_t *unfold(struct sim *s, const struct sim_event *e) {
+  const uint8_t *bytes = e->data;
+  size_t n = carried(s, bytes[TYPE_AT], e->n);
+  memcpy(s->incoming, bytes, n);
+  memcpy(s->incoming + e->n - FRAME_TAG_BYTES, bytes + n, FRAME_TAG_BYTES);
+  return s->incoming;
+}
+
 static void deliver(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
   struct sim_agent *a = context;
   const struct sim_event *e = a->arriving;
@@ -214,7 +233,7 @@ static void deliver(void *context, struct link_fd *extra, size_t n_extra, int64_
     return;
   struct link_sink sink = node_sink(a->node);
   if (e->kind == SIM_FRAME)
-    sink.on_frame(sink.context, e->conn, a->sim->agents[e->from]->name, e->data, e->n);
+    sink.on_frame(sink.context, e->conn, a->sim->agents[e->from]->name, unfold(a->sim, e), e->n);
   else if (e->kind == SIM_DIAL)
     sink.on_dial(sink.context, (size_t)e->conn, (enum dial_event)e->dial);
   else

@@ -68,7 +68,7 @@ START_TEST(peers_are_told_until_eight_more_rounds_are_committed) {
   struct round_peer_view v;
   char text[MAX_REASON_BYTES];
   round_peer_view(s->agents[1].machine, peer_index(&s->agents[1], 0), &v);
-  notice_text(&v.state.notice, text);
+  notice_text(&v.notice, text);
   ck_assert_str_eq(text, "rolled back to 4: bad sensor");
   swarm_kill(s, 0); /* it is a level: also after a restart */
   swarm_run(s, 1000);
@@ -76,11 +76,11 @@ START_TEST(peers_are_told_until_eight_more_rounds_are_committed) {
   ck_assert(swarm_until_round(s, 0, round + 7, 100000));
   swarm_run(s, 50);
   round_peer_view(s->agents[1].machine, peer_index(&s->agents[1], 0), &v);
-  ck_assert_int_eq(v.state.notice.kind, NOTICE_ROLLED_BACK);
+  ck_assert_int_eq(v.notice.kind, NOTICE_ROLLED_BACK);
   ck_assert(swarm_until_round(s, 0, round + 8, 100000));
   swarm_run(s, 50);
   round_peer_view(s->agents[1].machine, peer_index(&s->agents[1], 0), &v);
-  ck_assert_int_eq(v.state.notice.kind, NOTICE_NONE);
+  ck_assert_int_eq(v.notice.kind, NOTICE_NONE);
   ck_assert_uint_eq(swarm_noted(s, 1, "peer-rolled-back"), 1); /* once, sessions and STATEs in between */
   ck_assert_uint_eq(swarm_noted(s, 2, "peer-rolled-back"), 1);
   swarm_free(s);

@@ -15,7 +15,7 @@ static const uint64_t MS = 1000;
 
 /* n agents in a ring that have trained for a minute. */
 static struct sim *ring_new_as(enum sim_fidelity fidelity, size_t n, uint64_t seed) {
-  struct sim *s = sim_new_as(fidelity, n, 4, seed);
+  struct sim *s = sim_new_as(fidelity, n, 4, 32, seed);
   for (size_t i = 0; i < n; i++) {
     sim_learn(s, i, (i + 1) % n);
     if (n > 2)
