@@ -160,10 +160,11 @@ static enum err check(const struct reader *r) {
   /* three vectors and twice as much on its disk, one of each peer, and what is kept */
   uint64_t models = c->n_agents * (scenario_degree(c) + KEEP_PAYLOADS + 8);
   if (c->fidelity == SIM_SEALED && models * c->model_kib > max_memory_bytes / BYTES_PER_KIB)
-    return fail(r, ERR_LIMIT, nowhere,
-                "%llu agents with models of %llu KiB would take more than 4 GiB; write model_kib: %llu or fidelity: protocol",
-                (unsigned long long)c->n_agents, (unsigned long long)c->model_kib,
-                (unsigned long long)(max_memory_bytes / BYTES_PER_KIB / models));
+    return fail(
+        r, ERR_LIMIT, nowhere,
+        "%llu agents with models of %llu KiB would take more than 4 GiB; write model_kib: %llu or fidelity: protocol",
+        (unsigned long long)c->n_agents, (unsigned long long)c->model_kib,
+        (unsigned long long)(max_memory_bytes / BYTES_PER_KIB / models));
   if (c->round.deadline_min_s > c->round.deadline_max_s)
     return fail(r, ERR_RANGE, nowhere, "round.deadline_min_s: is above round.deadline_max_s");
   for (size_t i = 0; i < c->n_hosts && !e; i++)

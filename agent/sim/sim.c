@@ -114,13 +114,8 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
   return a;
 }
 
-struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
-  return sim_new_as(SIM_SEALED, n, dims, dims * sizeof(double), seed);
-}
-
-struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed) {
+static struct sim *sim_make(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed) {
   MUST(payload_bytes >= dims * sizeof(double));
-  MUST(fidelity == SIM_PROTOCOL || payload_bytes == dims * sizeof(double));
   struct sim *s = zeros(1, sizeof *s);
   s->fidelity = fidelity;
   s->max_members = n <= SIM_MEMBERS_UP_TO ? MAX_MEMBERS : 0;
@@ -141,6 +136,18 @@ struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64
     s->agents[i] = agent_new(s, i, ids[i]);
   free(ids);
   return s;
+}
+
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed) {
+  return sim_make(fidelity, n, dims, dims * sizeof(double), seed);
+}
+
+struct sim *sim_new(size_t n, size_t dims, uint64_t seed) {
+  return sim_new_as(SIM_SEALED, n, dims, seed);
+}
+
+struct sim *sim_new_protocol(size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed) {
+  return sim_make(SIM_PROTOCOL, n, dims, payload_bytes, seed);
 }
 
 static void peer_done(struct sim_peer *p) {

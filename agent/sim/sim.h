@@ -85,10 +85,10 @@ struct sim_used {
 /* Another agent as one has it in its configuration. */
 struct sim_peer {
   size_t agent;
-  bool is_dialled;                          /* its address is known */
-  uint64_t wire;                            /* the connection that was dialled last */
-  uint8_t *proof;                           /* [MANIFEST_BYTES]: its newest manifest, to show it, if it forgets; NULL: none */
-  double *copy;                             /* [dims], the trainer's */
+  bool is_dialled; /* its address is known */
+  uint64_t wire;   /* the connection that was dialled last */
+  uint8_t *proof;  /* [MANIFEST_BYTES]: its newest manifest, to show it, if it forgets; NULL: none */
+  double *copy;    /* [dims], the trainer's */
   uint64_t applied_epoch, applied_sequence; /* its place in this life */
   double mixed;                             /* its weight in the last merge */
 };
@@ -222,9 +222,11 @@ struct sim {
 
 /* dims: numbers in the model, of 8 bytes each. */
 struct sim *sim_new(size_t n, size_t dims, uint64_t seed); /* SIM_SEALED */
-/* With updates that are said to have payload_bytes: fetched, sent and written at that length, of which 8 · dims bytes are
- * held and merged. SIM_SEALED holds all: payload_bytes = 8 · dims. */
-struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed);
+struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64_t seed);
+
+/* SIM_PROTOCOL with updates that are said to have payload_bytes: fetched, sent and written at that length, of which 8 · dims
+ * bytes are held and merged. */
+struct sim *sim_new_protocol(size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed);
 void sim_free(struct sim *s);
 
 /* `which` lists `other` and has its address; it does not list it any more. Before a start. */

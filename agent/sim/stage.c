@@ -5,7 +5,14 @@
 #include "agent/sim/scenario.h"
 #include "base/must.h"
 
-enum { US_PER_MS = 1000, MS_PER_S = 1000, BYTES_PER_KIB = 1024, BYTES_PER_S_OF_KBIT = 125, SLICE_MS = 1000 };
+enum {
+  US_PER_MS = 1000,
+  MS_PER_S = 1000,
+  BYTES_PER_KIB = 1024,
+  BYTES_PER_S_OF_KBIT = 125,
+  SLICE_MS = 1000,
+  PROTOCOL_DIMS = 4, /* numbers that are held of a model, however long it is said to be */
+};
 
 static uint64_t us_of(double ms) {
   return (uint64_t)(ms * US_PER_MS);
@@ -106,8 +113,10 @@ static void act_link(struct sim *s, size_t a, size_t b, const void *context) {
 struct sim *scenario_sim(const struct scenario *c) {
   static void (*const connect[])(const struct scenario *, struct sim *) = {
       [TOPOLOGY_FULL] = connect_full, [TOPOLOGY_RING] = connect_ring, [TOPOLOGY_RANDOM] = connect_random};
-  struct sim *s = sim_new_as((enum sim_fidelity)c->fidelity, (size_t)c->n_agents,
-                             (size_t)c->model_kib * BYTES_PER_KIB / sizeof(double), c->seed);
+  uint64_t payload_bytes = c->model_kib * BYTES_PER_KIB;
+  struct sim *s = c->fidelity == SIM_PROTOCOL
+                      ? sim_new_protocol((size_t)c->n_agents, PROTOCOL_DIMS, payload_bytes, c->seed)
+                      : sim_new((size_t)c->n_agents, (size_t)payload_bytes / sizeof(double), c->seed);
   set_link(&s->default_link, &c->link);
   connect[c->topology](c, s);
   for (size_t i = 0; i < s->n_agents; i++) {
