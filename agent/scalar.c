@@ -67,6 +67,33 @@ enum err scalar_number(const char *text, double min, double max, double *out_val
   return ERR_OK;
 }
 
+static enum err fail_unit(const char *text, const struct scalar_unit *units, char why[MAX_REASON_BYTES]) {
+  char known[64] = "";
+  for (size_t i = 0, n = 0; units[i].name && n < sizeof known; i++)
+    n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", units[i].name);
+  return FAIL(ERR_SYNTAX, QUOTED " has no unit that is known here; write a number and one of %s", text, known);
+}
+
+enum err scalar_quantity(const char *text, const struct scalar_unit *units, double min, double max, double *out_value,
+                         char why[MAX_REASON_BYTES]) {
+  size_t n_text = strlen(text);
+  for (const struct scalar_unit *u = units; u->name; u++) {
+    size_t n = strlen(u->name);
+    double value;
+    if (n_text <= n || strcmp(text + n_text - n, u->name) != 0)
+      continue;
+    enum err e = number_read(text, n_text - n, &value);
+    if (e == ERR_SYNTAX)
+      continue; /* "ms" ends in "s" */
+    if (e || value * u->factor < min || value * u->factor > max)
+      return FAIL(ERR_RANGE, QUOTED " is out of range; write %.12g%s to %.12g%s", text, min / u->factor, u->name,
+                  max / u->factor, u->name);
+    *out_value = value * u->factor;
+    return ERR_OK;
+  }
+  return fail_unit(text, units, why);
+}
+
 enum err scalar_word(const char *text, const char *const *words, size_t *out_index, char why[MAX_REASON_BYTES]) {
   for (size_t i = 0; words[i]; i++)
     if (strcmp(text, words[i]) == 0) {

@@ -38,6 +38,15 @@ enum { SHAPE_TEXT_BYTES = 33 };
 void scalar_shape_write(const uint32_t shape[3], char out_text[SHAPE_TEXT_BYTES]);
 MUST_USE enum err scalar_shape(const char *text, uint32_t out_shape[3], char why[MAX_REASON_BYTES]);
 
+/* "4mbit": a number with one of the units, of which the last one has no name; the number times the unit's factor is
+ * min … max. */
+struct scalar_unit {
+  const char *name;
+  double factor;
+};
+MUST_USE enum err scalar_quantity(const char *text, const struct scalar_unit *units, double min, double max,
+                                  double *out_value, char why[MAX_REASON_BYTES]);
+
 /* "0..255": two numbers, the first below the second. */
 MUST_USE enum err scalar_range(const char *text, double *out_lo, double *out_hi, char why[MAX_REASON_BYTES]);
 

@@ -200,9 +200,12 @@ static const struct {
   enum sim_flag by; /* N_SIM_FLAGS: a file is named */
   int (*run)(struct call *call);
   unsigned flags;
-} things[] = {{SIM_REPLAY, sim_replay, 1U << SIM_REPLAY | 1U << SIM_STOP_AT},
-              {SIM_RANDOM, sim_random, 1U << SIM_RANDOM | 1U << SIM_SEED},
-              {N_SIM_FLAGS, sim_scenario, 1U << SIM_SEED | 1U << SIM_TRACE}};
+} things[] = {
+    {SIM_REPLAY, sim_replay, 1U << SIM_REPLAY | 1U << SIM_STOP_AT},
+    {SIM_RANDOM, sim_random, 1U << SIM_RANDOM | 1U << SIM_SEED},
+    {SIM_FROM, sim_plan,
+     1U << SIM_FROM | 1U << SIM_AGENTS | 1U << SIM_LINK | 1U << SIM_TRAINING | 1U << SIM_SLOW | 1U << SIM_SEED},
+    {N_SIM_FLAGS, sim_scenario, 1U << SIM_SEED | 1U << SIM_TRACE}};
 
 int verb_sim(struct call *call) {
   size_t i = 0;
@@ -210,7 +213,8 @@ int verb_sim(struct call *call) {
     i++;
   bool has_file = call->n_arguments > 0, wants_file = things[i].by == N_SIM_FLAGS;
   if (!has_file && wants_file)
-    return answer_error(call, EXIT_USAGE, "usage", NULL, "sim needs FILE.yaml, --random or --replay TRACE");
+    return answer_error(call, EXIT_USAGE, "usage", NULL,
+                        "sim needs FILE.yaml, --from SITE, --random or --replay TRACE");
   if (has_file && !wants_file)
     return answer_error(call, EXIT_USAGE, "usage", NULL, "%s is given, so \"%s\" is one word too many",
                         call->verb->flags[things[i].by].name, call->arguments[0]);

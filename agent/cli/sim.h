@@ -1,4 +1,4 @@
-/* What the sources of `starling sim` share: one verb, three things to do with a simulated swarm. */
+/* What the sources of `starling sim` share: one verb, four things to do with a simulated swarm. */
 #ifndef AGENT_CLI_SIM_H
 #define AGENT_CLI_SIM_H
 
@@ -8,13 +8,26 @@
 #include "agent/sim/scenario.h"
 
 /* Flags, as they stand in the table of verbs. */
-enum sim_flag { SIM_SEED, SIM_TRACE, SIM_REPLAY, SIM_STOP_AT, SIM_RANDOM, N_SIM_FLAGS };
+enum sim_flag {
+  SIM_SEED,
+  SIM_TRACE,
+  SIM_REPLAY,
+  SIM_STOP_AT,
+  SIM_RANDOM,
+  SIM_FROM,
+  SIM_AGENTS,
+  SIM_LINK,
+  SIM_TRAINING,
+  SIM_SLOW,
+  N_SIM_FLAGS
+};
 _Static_assert((int)N_SIM_FLAGS <= (int)MAX_FLAGS, "verbs.c");
 
 /* Each answers and returns the exit code. */
 int sim_scenario(struct call *call); /* sim.c: FILE.yaml */
 int sim_random(struct call *call);   /* sim_random.c: --random */
 int sim_replay(struct call *call);   /* sim_replay.c: --replay */
+int sim_plan(struct call *call);     /* sim_plan.c: --from */
 
 /* The first invariant that did not hold; null: all held. */
 json_t *sim_broken_json(const struct sim *s);

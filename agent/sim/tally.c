@@ -26,8 +26,7 @@ static size_t last_peer(const struct store_commitment *c) {
   return last;
 }
 
-static void on_committed(void *context, const struct sim_agent *a, const struct store_commitment *c) {
-  struct sim_tally *t = context;
+void sim_tally_add(struct sim_tally *t, const struct sim_agent *a, const struct store_commitment *c) {
   if (a->number >= t->n)
     return; /* a clone */
   struct sim_tally_row *own = &t->rows[a->number];
@@ -48,6 +47,10 @@ static void on_committed(void *context, const struct sim_agent *a, const struct 
   size_t last = last_peer(c);
   if (last != SIZE_MAX && a->peers[last].agent < t->n)
     t->rows[a->peers[last].agent].n_last++;
+}
+
+static void on_committed(void *context, const struct sim_agent *a, const struct store_commitment *c) {
+  sim_tally_add(context, a, c);
 }
 
 void sim_tally_watch(struct sim_tally *t, struct sim *s) {

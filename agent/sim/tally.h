@@ -22,6 +22,9 @@ struct sim_tally {
 
 /* Watches s from now on. Without memory the process ends. */
 void sim_tally_watch(struct sim_tally *t, struct sim *s);
+
+/* The same for a watch of one's own that tells it of each commitment. */
+void sim_tally_add(struct sim_tally *t, const struct sim_agent *a, const struct store_commitment *c);
 void sim_tally_done(struct sim_tally *t);
 
 /* Seconds from commitment to commitment; 0: fewer than two. */

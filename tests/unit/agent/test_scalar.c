@@ -166,6 +166,25 @@ START_TEST(distances_are_levenshtein) {
 }
 END_TEST
 
+START_TEST(quantities_have_a_unit) {
+  static const struct scalar_unit units[] = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {NULL, 0}};
+  char why[MAX_REASON_BYTES];
+  double x = 0;
+  ck_assert(scalar_quantity("250ms", units, 0.001, 3600, &x, why) == ERR_OK && x == 0.25);
+  ck_assert(scalar_quantity("2s", units, 0.001, 3600, &x, why) == ERR_OK && x == 2);
+  ck_assert(scalar_quantity("1.5min", units, 0.001, 3600, &x, why) == ERR_OK && x == 90);
+  ck_assert(scalar_quantity("2h", units, 0.001, 3600, &x, why) == ERR_SYNTAX);
+  ck_assert_str_eq(why, "\"2h\" has no unit that is known here; write a number and one of ms, s, min");
+  ck_assert(scalar_quantity("2", units, 0.001, 3600, &x, why) == ERR_SYNTAX);
+  ck_assert(scalar_quantity("s", units, 0.001, 3600, &x, why) == ERR_SYNTAX);
+  ck_assert(scalar_quantity("2 s", units, 0.001, 3600, &x, why) == ERR_SYNTAX);
+  ck_assert(scalar_quantity("61min", units, 0.001, 3600, &x, why) == ERR_RANGE);
+  ck_assert_ptr_nonnull(strstr(why, "write 1.66666666667e-05min to 60min"));
+  ck_assert(scalar_quantity("1e999s", units, 0.001, 3600, &x, why) == ERR_RANGE);
+  ck_assert(x == 90);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("agent/scalar");
   tcase_add_loop_test(tcase, a_bad_integer_is_refused, 0, sizeof bad_integers / sizeof *bad_integers);
@@ -175,6 +194,7 @@ int main(void) {
   tcase_add_test(tcase, words_are_known_or_listed);
   tcase_add_test(tcase, labels_can_name_files);
   tcase_add_test(tcase, shapes_and_ranges_are_read);
+  tcase_add_test(tcase, quantities_have_a_unit);
   tcase_add_test(tcase, distances_are_levenshtein);
   return suite_run_case("agent/scalar", tcase);
 }

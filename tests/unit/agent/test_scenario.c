@@ -7,6 +7,7 @@
 
 #include "agent/sim/scenario.h"
 #include "tests/unit/agent/cli_capture.h"
+#include "tests/unit/agent/site_folder.h"
 #include "tests/unit/suite.h"
 
 static struct cli_capture c;
@@ -264,6 +265,89 @@ START_TEST(what_is_no_trace_is_refused) {
 }
 END_TEST
 
+/* ---- plans ---- */
+
+static json_t *plan(const struct site_folder *f, const char *link, const char *training) {
+  CLI(&c, "sim", "--from", f->site, "--agents", "500", "--link", link, "--training", training, "--slow", "10%/0.25",
+      "--format", "json");
+  ck_assert_msg(c.code == EXIT_DONE, "%s%s", c.out, c.err);
+  return cli_capture_json(&c);
+}
+
+static double figure(const json_t *answer, const char *key) {
+  return json_number_value(datum(answer, key));
+}
+
+static const json_t *advice(const json_t *answer, const char *beginning) {
+  size_t i;
+  const json_t *row;
+  json_array_foreach(datum(answer, "advice"), i, row) {
+    if (strncmp(json_string_value(json_object_get(row, "change")), beginning, strlen(beginning)) == 0)
+      return row;
+  }
+  return NULL;
+}
+
+START_TEST(a_plan_says_what_it_takes_and_what_would_help) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE, "job: wide\ntask: classify\nlabel: verdict\nclasses: [ ok, bad ]\nfeatures: [ a, b ]\n"
+                                 "model: dense 128, relu, dense 256, relu, dense classes\n");
+  json_t *fast = plan(&f, "1gbit/1ms", "2s"), *slow = plan(&f, "2mbit/80ms", "2s");
+  ck_assert_int_eq(json_integer_value(datum(fast, "parameters")), 3 * 128 + 129 * 256 + 257 * 2);
+  ck_assert(figure(fast, "update_bytes") == 4 * figure(fast, "parameters"));
+  ck_assert(figure(fast, "round_seconds") > 8 && figure(fast, "round_seconds") < 8.5); /* as the slow hosts train */
+  const json_t *kinds = datum(fast, "kinds");
+  ck_assert_uint_eq(json_array_size(kinds), 2);
+  ck_assert(json_number_value(json_object_get(json_array_get(kinds, 1), "last")) >
+            2 * json_number_value(json_object_get(json_array_get(kinds, 0), "last")));
+  ck_assert(advice(fast, "codec") == NULL); /* the line is not what it waits for */
+  ck_assert(advice(fast, "round.deadline_max_s") != NULL);
+  /* five or six updates of 136 kB out by 250 kB/s */
+  ck_assert(figure(slow, "round_bytes") > 4 * figure(slow, "update_bytes"));
+  ck_assert(figure(slow, "round_bytes") < 8 * figure(slow, "update_bytes"));
+  ck_assert(figure(slow, "round_seconds") > figure(fast, "round_seconds"));
+  ck_assert(figure(slow, "consensus_rounds") >= 20 && figure(slow, "consensus_rounds") <= 60);
+  json_decref(fast);
+  json_decref(slow);
+  slow = plan(&f, "500kbit/80ms", "100ms");
+  const json_t *q8 = advice(slow, "codec: q8");
+  ck_assert(q8 != NULL && json_number_value(json_object_get(q8, "gain")) > 0.3);
+  json_decref(slow);
+  CLI(&c, "sim", "--from", f.site, "--agents", "500", "--link", "500kbit/80ms", "--training", "100ms");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  ck_assert_ptr_nonnull(strstr(c.out, "What would help:"));
+  ck_assert_ptr_nonnull(strstr(c.out, "a difference between sites is down to a hundredth after"));
+  site_folder_free(&f);
+}
+END_TEST
+
+static const struct {
+  const char *flag, *value, *why;
+} bad_plans[] = {
+    {"--link", "4mb/80ms", "--link: \"4mb\" has no unit that is known here; write a number and one of kbit, "},
+    {"--link", "4mbit/80s", "--link: \"80s\" has no unit that is known here; write a number and one of ms"},
+    {"--link", "4mbit", "--link: \"4mbit\" is no pair; write for example 4mbit/80ms"},
+    {"--link", "0kbit/8ms", "--link: \"0kbit\" is out of range; write 1kbit to "},
+    {"--agents", "1", "--agents: \"1\" is out of range; write 2 to 100000"},
+    {"--training", "2", "--training: \"2\" has no unit that is known here; write a number and one of ms, s, min"},
+    {"--slow", "10/0.5", "--slow: \"10\" has no unit that is known here; write a number and one of %"},
+    {"--slow", "10%/2", "--slow: \"2\" is out of range; write 0.001 to 1"}};
+
+START_TEST(a_bad_plan_is_refused_with_its_remedy) {
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB);
+  CLI(&c, "sim", "--from", f.site, "--agents", "50", "--link", "4mbit/80ms", "--training", "2s", bad_plans[_i].flag,
+      bad_plans[_i].value);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_msg(strstr(c.err, bad_plans[_i].why) != NULL, "%s", c.err);
+  CLI(&c, "sim", "--from", f.site, "--agents", "50");
+  ck_assert_ptr_nonnull(strstr(c.err, "--link: is missing; write a site's line"));
+  CLI(&c, "sim", "--from", f.site, "--agents", "50", "--link", "4mbit/80ms");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "--training: no round was trained here yet; write how long"));
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(random_scenarios_are_counted) {
   CLI(&c, "sim", "--random", "2", "--seed", "7", "--format", "json");
   ck_assert_int_eq(c.code, EXIT_DONE);
@@ -294,5 +378,7 @@ int main(void) {
   tcase_add_test(tcase, the_first_event_that_differs_is_named);
   tcase_add_test(tcase, what_is_no_trace_is_refused);
   tcase_add_test(tcase, random_scenarios_are_counted);
+  tcase_add_test(tcase, a_plan_says_what_it_takes_and_what_would_help);
+  tcase_add_loop_test(tcase, a_bad_plan_is_refused_with_its_remedy, 0, sizeof bad_plans / sizeof *bad_plans);
   return suite_run_case("scenario", tcase);
 }
