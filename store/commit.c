@@ -158,10 +158,10 @@ static enum err commitment_files_put(struct store *s, uint64_t job, const struct
   if (e == ERR_OK)
     e = c->own_half != NULL ? room_file_put(s, c->own_half, c->n_own_half, &out_files->half)
                             : newest_half(s, job, &out_files->half);
-  return e == ERR_OK ? files_sync(&s->files) : e;
+  return e;
 }
 
-static enum err commit_body(struct store *s, const void *argument) {
+enum err room_commit(struct store *s, const void *argument) {
   const struct store_commitment *c = argument;
   struct commitment_files files;
   uint64_t job, sequence;
@@ -179,7 +179,12 @@ static enum err commit_body(struct store *s, const void *argument) {
   return room_keep_models(s, job);
 }
 
-enum err store_commit(struct store *s, const struct store_commitment *c) {
+enum err room_commit_judge(const struct store_commitment *c) {
   MUST(c->model != NULL && c->outcome != ROUND_ROLLED_BACK);
-  return label_is_valid(c->label) ? room_transaction(s, commit_body, c) : ERR_RANGE;
+  return label_is_valid(c->label) ? ERR_OK : ERR_RANGE;
+}
+
+enum err store_commit(struct store *s, const struct store_commitment *c) {
+  enum err e = room_commit_judge(c);
+  return e == ERR_OK ? room_transaction(s, room_commit, c) : e;
 }

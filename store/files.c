@@ -270,6 +270,8 @@ enum err files_put(struct files *f, const struct digest *name, const uint8_t *by
 
 enum err files_sync(struct files *f) {
   enum err e = ERR_OK;
+  if (f->n_unsynced == 0)
+    return ERR_OK;
   for (size_t i = f->n_unsynced; e == ERR_OK && i > 0; i--)
     e = fdatasync(f->unsynced[i - 1]) == 0 ? ERR_OK
                                            : ERR_IO; /* whatever errno says: the kernel may have dropped the pages */

@@ -55,7 +55,7 @@ bool files_is_name(const struct files *f, const struct digest *name, const uint8
  * MAX_UNSYNCED before files_sync or files_forget. ERR_LIMIT: more than a digest may be of. */
 MUST_USE enum err files_put(struct files *f, const struct digest *name, const uint8_t *bytes, size_t n_bytes);
 
-/* Makes all files put before durable, and their names. */
+/* Makes all files put before durable, and their names; none was put: nothing is done. */
 MUST_USE enum err files_sync(struct files *f);
 
 /* Lets go of files that were put and will not be synced: nothing names them. */

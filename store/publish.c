@@ -5,6 +5,7 @@
 
 /* Bounds that hold whatever the database says. */
 static enum err publication_judge(const struct store *s, const struct store_publication *p) {
+  MUST(p->manifest != NULL && (p->copy_manifest != NULL) == (p->n_copy_manifest > 0));
   if (p->n_manifest == 0 || p->n_manifest > STORE_MANIFEST_MAX_BYTES || p->n_copy_manifest > STORE_MANIFEST_MAX_BYTES)
     return ERR_LIMIT;
   if (!label_is_valid(p->label) || p->sequence == 0 || p->sequence > INT64_MAX || p->boot_epoch != s->epoch)
@@ -70,7 +71,7 @@ static enum err publication_add(struct store *s, uint64_t job, const struct stor
   return query_run(&q);
 }
 
-static enum err publish_body(struct store *s, const void *argument) {
+enum err room_publish(struct store *s, const void *argument) {
   const struct store_publication *p = argument;
   struct digest payload = p->payload_digest, half = {0};
   uint64_t job;
@@ -83,15 +84,34 @@ static enum err publish_body(struct store *s, const void *argument) {
   if ((e = publication_follows(s, job, p)) != ERR_OK || (e = room_admit(s, p->n_payload + p->n_half)) != ERR_OK)
     return e;
   if ((e = room_file_put(s, p->payload, p->n_payload, &payload)) != ERR_OK ||
-      (e = room_file_put(s, p->half, p->n_half, &half)) != ERR_OK)
-    return e;
-  if ((e = files_sync(&s->files)) != ERR_OK || (e = publication_add(s, job, p, &payload, &half)) != ERR_OK)
+      (e = room_file_put(s, p->half, p->n_half, &half)) != ERR_OK ||
+      (e = publication_add(s, job, p, &payload, &half)) != ERR_OK)
     return e;
   return room_keep_publications(s, job);
 }
 
 enum err store_publish(struct store *s, const struct store_publication *p) {
-  MUST(p->manifest != NULL && (p->copy_manifest != NULL) == (p->n_copy_manifest > 0));
   enum err e = publication_judge(s, p);
-  return e == ERR_OK ? room_transaction(s, publish_body, p) : e;
+  return e == ERR_OK ? room_transaction(s, room_publish, p) : e;
+}
+
+/* The commitment of a round and the publication of the one after it. */
+struct turn {
+  const struct store_commitment *commitment;
+  const struct store_publication *publication;
+};
+
+static enum err turn_body(struct store *s, const void *argument) {
+  const struct turn *t = argument;
+  enum err e = room_commit(s, t->commitment);
+  return e == ERR_OK ? room_publish(s, t->publication) : e;
+}
+
+enum err store_turn(struct store *s, const struct store_commitment *c, const struct store_publication *p) {
+  MUST(c->own_half == NULL);
+  const struct turn turn = {c, p};
+  enum err e = room_commit_judge(c);
+  if (e == ERR_OK)
+    e = publication_judge(s, p);
+  return e == ERR_OK ? room_transaction(s, turn_body, &turn) : e;
 }

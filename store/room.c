@@ -23,8 +23,11 @@ enum err room_transaction(struct store *s, enum err (*body)(struct store *s, con
     return ERR_IO;
   enum err e = database_begin(&s->database);
   FAULT_POINT("transaction-begun");
-  if (e == ERR_OK)
-    e = database_end(&s->database, body(s, argument));
+  if (e == ERR_OK) {
+    if ((e = body(s, argument)) == ERR_OK)
+      e = files_sync(&s->files);
+    e = database_end(&s->database, e);
+  }
   FAULT_POINT("transaction-ended");
   files_forget(&s->files);
   if (e == ERR_IO)

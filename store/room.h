@@ -29,7 +29,7 @@ struct store {
   bool poisoned; /* a sync or commit failed: what the disk holds is not known, nothing is written any more */
 };
 
-/* One transaction: begin, body, commit; then files that no row names are removed, those of a body that failed included.
+/* One transaction: begin, body, the files that it put are synced, commit; then files that no row names are removed, those of a body that failed included.
  * ERR_READ_ONLY on a reader's handle, ERR_IO for ever after the first ERR_IO. */
 MUST_USE enum err room_transaction(struct store *s, enum err (*body)(struct store *s, const void *argument),
                                    const void *argument);
@@ -38,7 +38,7 @@ MUST_USE enum err room_transaction(struct store *s, enum err (*body)(struct stor
 MUST_USE enum err room_job_find(struct store *s, const struct digest *job, uint64_t *out_id);
 MUST_USE enum err room_job_add(struct store *s, const struct digest *job, uint64_t *out_id);
 
-/* Inside a transaction, before files_sync: stores bytes under their digest, which is reckoned where it is zeros. NULL: no file,
+/* Inside a transaction: stores bytes under their digest, which is reckoned where it is zeros. NULL: no file,
  * zeros. */
 MUST_USE enum err room_file_put(struct store *s, const uint8_t *bytes, size_t n_bytes, struct digest *name);
 
@@ -51,6 +51,13 @@ MUST_USE enum err room_keep_publications(struct store *s, uint64_t job);
 
 /* … and of models: what a commitment, an unpinning and another serving pointer run. */
 MUST_USE enum err room_keep_models(struct store *s, uint64_t job);
+
+/* Bounds that hold whatever the database says. */
+MUST_USE enum err room_commit_judge(const struct store_commitment *c);
+
+/* Bodies of a transaction: struct store_commitment, struct store_publication. */
+MUST_USE enum err room_commit(struct store *s, const void *argument);
+MUST_USE enum err room_publish(struct store *s, const void *argument);
 
 /* The newest publication's sequence, 0 without one. */
 MUST_USE enum err room_last_published(struct store *s, uint64_t job, uint64_t *out_sequence);

@@ -6,7 +6,8 @@
  * its version. Floats are opaque bytes here.
  *
  * A round is two transactions: store_publish(r) makes the payload durable before its first byte leaves the host,
- * store_commit(r) makes the merged model the one to start from.
+ * store_commit(r) makes the merged model the one to start from. Where the next training is brief the second one is made with the
+ * publication of the round after it.
  *
  * Thread: the scribe owns the writing handle. A reader (CLI without an agent) opens its own with store_open_read_only.
  * Errors: ERR_NO_SPACE and ERR_READ_ONLY leave everything as it was and may be tried again; ERR_IO (a failed fsync or
@@ -189,6 +190,9 @@ struct store_commitment {
  * publication's (419 becomes 418+1 where too few peers contributed). ERR_NOT_FOUND when none waits. The same label again
  * with the same model changes nothing; with another it is ERR_EXISTS; before the last committed one it is ERR_RANGE. */
 MUST_USE enum err store_commit(struct store *s, const struct store_commitment *c);
+
+/* A commitment without a half of its own, and the publication of the round after it: both or none. */
+MUST_USE enum err store_turn(struct store *s, const struct store_commitment *c, const struct store_publication *p);
 
 /* Where to start (restart table): nothing, after COMMIT(label), or in GATHERING(label) with the stored half-step. A
  * publication of kind none has no half-step: its round is trained again and published under the next sequence, so that

@@ -43,11 +43,16 @@ void round_free(struct round_machine *m) {
     peer_done(&m->peers[i]);
   trainer_result_free(m->trained);
   free(m->back.path);
+  scribe_job_free(m->held);
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);
   due_done(&m->pump_ms);
   free(m->peers);
   free(m);
+}
+
+void round_release(struct round_machine *m) {
+  machine_release(m);
 }
 
 void machine_wake(struct round_machine *m) {
@@ -224,6 +229,8 @@ void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
 
 static void on_durable(struct round_machine *m, const struct scribe_result *r, uint64_t now_ms) {
   leave_halt(m);
+  if (r->has_committed)
+    machine_on_committed(m);
   if (r->kind == SCRIBE_PUBLISH)
     machine_on_published(m, now_ms);
   else if (r->kind == SCRIBE_COMMIT && machine_is_importing(m))
@@ -419,6 +426,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
   const uint64_t times[] = {
       m->unwritten[0] ? m->retry_at_ms : NEVER,
+      m->held ? m->held_until_ms : NEVER,
       m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
       m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config.linger_ms : NEVER,
       m->phase == PHASE_IDLE ? m->next_training_ms : NEVER,
@@ -441,6 +449,8 @@ uint64_t round_tick(struct round_machine *m, uint64_t now_ms) {
   if (now_ms < m->due_ms)
     return m->due_ms;
   retry_writing(m, now_ms);
+  if (now_ms >= m->held_until_ms)
+    machine_release(m);
   enum phase before;
   do {
     for (size_t i = 0; (i = due_next(&m->pump_ms, i, now_ms)) != SIZE_MAX; i++)

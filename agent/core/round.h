@@ -7,7 +7,8 @@
  * It never waits for a peer known to be absent, ends every gather by its deadline, and says for every peer of every round
  * whether it was merged or why not. A round number is a label that counts merges with the swarm; rounds without enough
  * peers are local sub-rounds ("418+2"), and after alone_rounds of them the agent stops training until somebody is back.
- * Training of the next round runs beside the commit of this one; nothing of it leaves before that commit is durable.
+ * Training of the next round runs beside the commit of this one; nothing of it leaves before that commit is durable. Where trainings
+ * are briefer than a sync the commit waits for the end of the training, and is written with what is then published.
  *
  * What is trained after r+s carries the label (r+1, s); its commit is r+1, or r+(s+1) where too few peers took part. A peer
  * takes part when its copy moved since the last merge, or when a full copy had brought it to the round in work before: else
@@ -56,7 +57,10 @@ struct round_config {
   bool by_samples; /* weights by sample counts instead of Metropolis */
   double max_share;
   uint64_t deadline_min_ms, deadline_max_ms, meet_ms, linger_ms;
-  uint64_t every_ms;  /* between the starts of two trainings, at least */
+  uint64_t every_ms; /* between the starts of two trainings, at least */
+  uint64_t
+      hold_ms; /* a commit waits at most so long for the training beside it, if the last one took no longer: both are then
+                         one write; 0: never */
   bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
   bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
   uint64_t boot_epoch;
@@ -81,6 +85,9 @@ struct round_machine;
 MUST_USE enum err round_new(const struct round_config *config, const struct round_ports *ports,
                             struct round_machine **out_machine);
 void round_free(struct round_machine *m);
+
+/* It ends: a commit that waits is written now. */
+void round_release(struct round_machine *m);
 
 /* Starts from what the store knows: puts JOB_LOAD with the two files' bytes (moved; empty when there are none).
  * `positions` [n_peers]: newest merged place of each peer, zeros when none. */

@@ -53,6 +53,8 @@ struct round_machine {
   uint64_t next_training_ms;      /* not before */
   struct trainer_result *trained; /* waits for the commit before it, or for the raised epoch */
   bool commit_pending;
+  struct scribe_job *held; /* that commit, while it waits for the training; NULL: it is being written */
+  uint64_t held_until_ms;
   enum resume_at resume_at;
 
   /* meeting, jumping, alone */
@@ -143,6 +145,8 @@ void machine_tick_gathering(struct round_machine *m, uint64_t now_ms);
 void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind);
 void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms);
 void machine_on_committed(struct round_machine *m);
+/* The commit that waits is written. */
+void machine_release(struct round_machine *m);
 
 /* ---- round_back.c ---- */
 

@@ -228,6 +228,14 @@ struct scribe_job *machine_commit_job(const struct round_machine *m, struct trai
   return job;
 }
 
+void machine_release(struct round_machine *m) {
+  if (m->held)
+    machine_put_write(m, m->held);
+  m->held = NULL; /* now the scribe's */
+}
+
+/* It waits for the training that may follow where that is as brief as the last one; not with what jumped, nor while something else
+ * waits for the commit. */
 static void put_commit(struct round_machine *m, struct trainer_result *r, struct round_label label,
                        enum round_outcome outcome, uint64_t now_ms) {
   struct scribe_job *job = machine_commit_job(m, r, label, outcome);
@@ -248,7 +256,12 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
   m->sent_at_commit = m->sent_bytes;
   m->received_at_commit = m->received_bytes;
   m->commit_pending = true;
-  machine_put_write(m, job);
+  m->held = job;
+  bool may_wait = m->config.hold_ms > 0 && m->training_ms <= m->config.hold_ms && !job->commitment.own_half &&
+                  m->raising_above == 0;
+  m->held_until_ms = now_ms + m->config.hold_ms;
+  if (!may_wait)
+    machine_release(m);
 }
 
 /* An adoption that found no usable copy goes back to meeting; everything else is committed. */
@@ -276,6 +289,8 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   m->reached = label;
   m->in_work = label;
   machine_go_on(m, now_ms);
+  if (m->phase != PHASE_TRAINING)
+    machine_release(m);
 }
 
 /* A peer learns what became of its update, merged or refused for good, so that a finished one need not wait for us. */

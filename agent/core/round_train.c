@@ -189,6 +189,8 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
     attach_payload(job, r);
   if (manifest.kind == MANIFEST_DIFFERENCE)
     sign_copy(m, &manifest, r, job);
+  job->before = m->held;
+  m->held = NULL; /* now the job's */
   machine_enter(m, PHASE_PUBLISHING);
   machine_put_write(m, job);
 }
@@ -221,8 +223,11 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r) 
 
 void machine_publish_waiting(struct round_machine *m) {
   struct trainer_result *r = m->trained;
-  if (!r || m->commit_pending || m->raising_above > 0 || m->back.stage != BACK_NONE)
-    return; /* a roll-back forgets it */
+  bool is_in_the_way = m->raising_above > 0 || m->back.stage != BACK_NONE; /* a roll-back forgets it */
+  if (r && is_in_the_way)
+    machine_release(m);
+  if (!r || is_in_the_way || (m->commit_pending && !m->held))
+    return;
   m->trained = NULL;
   publish(m, r);
   trainer_result_free(r);

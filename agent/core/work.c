@@ -45,6 +45,7 @@ void scribe_job_free(struct scribe_job *job) {
   free(job->shadow.bytes);
   free(job->contributions);
   free(job->path);
+  scribe_job_free(job->before);
   if (job->call != NULL)
     job->call->drop(job->call);
   free(job);

@@ -159,6 +159,7 @@ struct scribe_job {
   struct store_publication publication;
   uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
   struct buffer payload, half;
+  struct scribe_job *before; /* the commit of the round before, to be made with it; NULL: there is none. Owned */
 
   /* SCRIBE_COMMIT */
   struct store_commitment commitment;
@@ -210,6 +211,8 @@ struct scribe_result {
   size_t owner;
   enum err error;
 
+  bool has_committed; /* SCRIBE_PUBLISH: the round before, too */
+
   /* After SCRIBE_PUBLISH: descriptors from which the payload and the copy are served (−1: none). */
   int payload_fd, copy_fd;
   struct scribe_job *job; /* moved back when the error is temporary, so that it can be tried again, else NULL */
@@ -219,8 +222,8 @@ struct scribe_result {
   /* SCRIBE_PUBLISH, SCRIBE_COMMIT, SCRIBE_MEASURE */
   bool has_room;
   struct store_room room;
-  uint64_t n_written;    /* bytes of the files that a publication or commit has written */
-  double shadow_seconds; /* SCRIBE_COMMIT: how long it took for the model trained alone, by its share of the bytes */
+  uint64_t n_published, n_committed; /* bytes of the files that it has written */
+  double shadow_seconds; /* of a commit: how long it took for the model trained alone, by its share of the bytes */
 
   struct buffer half, model;        /* SCRIBE_LOAD_MODEL */
   struct store_roll_back roll_back; /* SCRIBE_ROLL_BACK: what was committed */

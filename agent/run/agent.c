@@ -274,6 +274,9 @@ static enum err start(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
 static void stop(struct agent *a) {
   for (size_t i = 0; i < a->n_jobs; i++)
     trainer_interrupt(a->jobs[i]->trainer);
+  for (size_t i = 0; i < a->n_jobs; i++)
+    if (a->jobs[i]->round)
+      round_release(a->jobs[i]->round);
   gossip_close(a->gossip, ERR_STOPPED);
   scribe_stop(a->scribe); /* before what it may be reading into */
   for (size_t i = 0; i < MAX_JOBS_IN_HELLO; i++)

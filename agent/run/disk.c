@@ -53,7 +53,7 @@ void agent_take_room(struct agent *a, const struct scribe_result *r) {
   enum disk_state before = a->disk.state;
   if (r->kind == SCRIBE_MEASURE)
     a->is_measuring = false;
-  disk_expect(&a->disk, r->kind == SCRIBE_PUBLISH ? r->n_written : 0, r->kind == SCRIBE_COMMIT ? r->n_written : 0);
+  disk_expect(&a->disk, r->n_published, r->n_committed);
   if (r->has_room)
     (void)disk_measured(&a->disk, &r->room, clock_ms());
   if (a->disk.state != before)

@@ -13,7 +13,10 @@
 #include "crypto/names.h"
 #include "models/net/arch.h"
 
-enum { MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64 };
+enum {
+  MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64,
+  HOLD_MS = 25 /* about what a sync takes: longer trainings hide it */
+};
 
 /* ---- what it is --------------------------------------------------------------------------------------------------- */
 
@@ -181,6 +184,7 @@ enum err job_start_round(struct agent_job *j) {
       .meet_ms = a->config->n_peers > 0 ? (uint64_t)(s->meet_s * 1000) : 0,
       .linger_ms = (uint64_t)(s->linger_s * 1000),
       .every_ms = (uint64_t)(s->every_s * 1000),
+      .hold_ms = HOLD_MS,
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
       .boot_epoch = a->boot_epoch,
@@ -420,6 +424,8 @@ enum err agent_start_job(struct agent *a, struct site_job_config *config, char w
 void job_stop(struct agent_job *j) {
   if (j->is_stopped)
     return;
+  if (j->round)
+    round_release(j->round);
   j->is_stopped = true;
   gossip_end_job(j->agent->gossip, j->index);
   trainer_stop(j->trainer);

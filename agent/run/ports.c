@@ -460,7 +460,7 @@ static void take_written(struct agent *a, struct scribe_result *r) {
   if (owner->is_stopped) {
     scribe_result_free(r);
   } else {
-    if (r->kind == SCRIBE_COMMIT)
+    if (r->kind == SCRIBE_COMMIT || r->has_committed)
       trainer_shadow_stored(owner->trainer, r->shadow_seconds);
     FAULT_POINT("written");
     round_on_written(owner->round, r, clock_ms());

@@ -50,7 +50,9 @@ static enum err open_published(struct scribe *s, const struct digest *job, struc
 }
 
 static enum err publish(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
-  enum err e = store_publish(s->store, &job->publication);
+  enum err e = job->before ? store_turn(s->store, &job->before->commitment, &job->publication)
+                           : store_publish(s->store, &job->publication);
+  result->has_committed = job->before != NULL;
   return e == ERR_OK ? open_published(s, &job->publication.job, result) : e;
 }
 
@@ -167,18 +169,23 @@ static enum err query_events(struct scribe *s, struct scribe_job *job, struct sc
   return e;
 }
 
-/* Of its files. */
-static uint64_t bytes_of(const struct scribe_job *job) {
-  const struct store_publication *p = &job->publication;
-  const struct store_commitment *c = &job->commitment;
-  return job->kind == SCRIBE_PUBLISH  ? p->n_payload + p->n_half
-         : job->kind == SCRIBE_COMMIT ? c->n_model + c->n_own_half + c->n_shadow
-                                      : 0;
+static uint64_t published_bytes(const struct scribe_job *job) {
+  return job->kind == SCRIBE_PUBLISH ? job->publication.n_payload + job->publication.n_half : 0;
+}
+
+/* Its commitment, alone or with a publication; NULL: none. */
+static const struct store_commitment *commitment_of(const struct scribe_job *job) {
+  return job->kind == SCRIBE_COMMIT ? &job->commitment : job->before ? &job->before->commitment : NULL;
+}
+
+static uint64_t committed_bytes(const struct scribe_job *job) {
+  const struct store_commitment *c = commitment_of(job);
+  return c ? c->n_model + c->n_own_half + c->n_shadow : 0;
 }
 
 static double shadow_seconds(const struct scribe_job *job, double seconds) {
-  bool has = job->kind == SCRIBE_COMMIT && job->commitment.n_shadow > 0;
-  return has ? seconds * (double)job->commitment.n_shadow / (double)bytes_of(job) : 0;
+  const struct store_commitment *c = commitment_of(job);
+  return c ? seconds * (double)c->n_shadow / (double)(committed_bytes(job) + published_bytes(job)) : 0;
 }
 
 static enum err call(struct scribe *s, struct scribe_job *job, struct scribe_result *result) {
@@ -202,7 +209,8 @@ static struct scribe_result *answer(struct scribe *s, struct scribe_job *job) {
   result->shadow_seconds = shadow_seconds(job, clock_s() - start);
   if (job->kind == SCRIBE_PUBLISH || job->kind == SCRIBE_COMMIT || job->kind == SCRIBE_MEASURE)
     result->has_room = store_measure(s->store, &result->room) == ERR_OK;
-  result->n_written = bytes_of(job);
+  result->n_published = published_bytes(job);
+  result->n_committed = committed_bytes(job);
   if (result->error != ERR_OK)
     close_files(result);
   if (err_is_temporary(result->error))

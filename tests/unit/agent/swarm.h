@@ -115,6 +115,7 @@ struct swarm_agent {
   uint64_t trainer_free_ms, scribe_free_ms;
 
   struct durable durable;
+  size_t n_turns; /* commits that were made with the publication after them */
   uint64_t next_tick_ms;
   bool state_changed;
   struct manifest fetch[SWARM_MAX]; /* by peer index */
@@ -652,6 +653,10 @@ static inline void swarm_write(struct swarm_agent *a, struct scribe_job *job) {
   if (a->disk != ERR_OK) {
     r->job = job;
   } else {
+    r->has_committed = job->before != NULL;
+    a->n_turns += r->has_committed;
+    if (r->has_committed)
+      store_committed(a, job->before);
     if (job->kind == SCRIBE_PUBLISH)
       store_published(a, job);
     else if (job->kind == SCRIBE_COMMIT)

@@ -660,6 +660,89 @@ START_TEST(training_runs_beside_the_commit_and_nothing_leaves_before_it) {
 }
 END_TEST
 
+START_TEST(a_commit_waits_for_a_brief_training) {
+  struct swarm *s = swarm_new(2);
+  for (size_t i = 0; i < 2; i++) {
+    s->agents[i].config.count = 6;
+    s->agents[i].config.hold_ms = i == 0 ? 1500 : 900; /* a training takes a second */
+  }
+  swarm_start_all(s);
+  swarm_run(s, 60000);
+  assert_all_gathers_complete(s, 2, 6);
+  ck_assert_uint_eq(s->agents[0].n_turns, 5); /* the last one has nothing to wait for */
+  ck_assert_uint_eq(s->agents[1].n_turns, 0);
+  swarm_free(s);
+}
+END_TEST
+
+/* Round 5 is merged, its commit waits for the training of round 6. */
+static struct swarm *holding(uint64_t hold_ms) {
+  struct swarm *s = forever(2);
+  s->agents[0].config.hold_ms = hold_ms;
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 4, 60000));
+  ck_assert(swarm_until_phase(s, 0, PHASE_MERGING, 5000));
+  ck_assert(swarm_until_phase(s, 0, PHASE_TRAINING, 5000));
+  ck_assert_ptr_nonnull(s->agents[0].machine->held);
+  ck_assert_uint_eq(swarm_round(s, 0), 4);
+  return s;
+}
+
+START_TEST(a_commit_does_not_wait_long) {
+  struct swarm *s = forever(2);
+  s->agents[0].config.hold_ms = 1500;
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 4, 60000));
+  ck_assert(swarm_until_phase(s, 0, PHASE_MERGING, 5000));
+  s->agents[0].training_ms = 10000;
+  ck_assert(swarm_until_phase(s, 0, PHASE_TRAINING, 5000));
+  size_t n_turns = s->agents[0].n_turns;
+  swarm_run(s, 1450);
+  ck_assert_uint_eq(swarm_round(s, 0), 4);
+  swarm_run(s, 200);
+  ck_assert_uint_eq(swarm_round(s, 0), 5);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_TRAINING);
+  ck_assert_uint_eq(s->agents[0].n_turns, n_turns);
+  ck_assert(swarm_until_round(s, 0, 7, 60000));
+  ck_assert_uint_eq(s->agents[0].n_turns, n_turns); /* that training was long: the next commit does not wait */
+  swarm_free(s);
+}
+END_TEST
+
+START_TEST(a_commit_that_waits_is_not_lost) {
+  for (int how = 0; how < 4; how++) {
+    struct swarm *s = holding(1500);
+    struct swarm_agent *a = &s->agents[0];
+    double model = a->x;
+    if (how == 0) { /* a full disk: both are written when there is room */
+      a->disk = ERR_NO_SPACE;
+      swarm_run(s, 5000);
+      ck_assert_int_eq(swarm_phase(s, 0), PHASE_HALTED);
+      ck_assert_uint_eq(swarm_round(s, 0), 4);
+      a->disk = ERR_OK;
+    } else if (how == 1) { /* a roll-back is of what is committed */
+      ck_assert_int_eq(round_on_roll_back(a->machine, (struct round_label){2, 0}, "", 7), ERR_OK);
+    } else if (how == 2) { /* the end */
+      round_release(a->machine);
+      ck_assert_ptr_null(a->machine->held);
+      swarm_run(s, 100);
+      ck_assert_uint_eq(swarm_round(s, 0), 5);
+    } else { /* a crash: it gathers again, with the same outcome */
+      swarm_kill(s, 0);
+      swarm_start(s, 0);
+    }
+    ck_assert(swarm_until_round(s, 0, 8, 200000));
+    const struct told *t = store_kept(a, (struct round_label){5, 0});
+    ck_assert_ptr_nonnull(t);
+    ck_assert_int_eq(t->outcome, ROUND_MERGED);
+    ck_assert(same_bits(t->model, model));
+    ck_assert_uint_eq(swarm_noted(s, 0, "model-rolled-back"), how == 1);
+    ck_assert_uint_eq(swarm_noted(s, 1, "equivocation"), 0);
+    swarm_free(s);
+  }
+}
+END_TEST
+
 START_TEST(a_rolled_back_store_is_proved_and_starts_a_new_chain) {
   for (int is_lost = 0; is_lost < 2; is_lost++) {
     struct swarm *s = forever(3);
@@ -886,7 +969,8 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN(
-      "round", five_fresh_agents_meet_and_do_twenty_rounds, delays_and_starting_order_change_no_bit,
+      "round", a_commit_waits_for_a_brief_training, a_commit_does_not_wait_long, a_commit_that_waits_is_not_lost,
+      five_fresh_agents_meet_and_do_twenty_rounds, delays_and_starting_order_change_no_bit,
       a_single_agent_trains_without_waiting, a_cut_while_both_wait_ends_by_deadline,
       a_slow_peer_is_no_longer_waited_for_until_it_keeps_up, the_deadline_follows_a_peer_that_is_regularly_late,
       a_killed_peer_is_absent_after_two_rounds_and_back_by_its_hello,

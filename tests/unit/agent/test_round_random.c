@@ -21,6 +21,7 @@ static struct swarm *random_swarm(uint64_t seed) {
     a->config.meet_ms = 5000;
     a->config.min_peers = 1 + (uint32_t)(seed % 3 == 0 && n > 2);
     a->config.by_samples = seed % 2;
+    a->config.hold_ms = (seed + i) % 3 * 800; /* some trainings are as brief */
     a->config.full_bytes = (size_t)(1 + seed % 5) * PAYLOAD_BYTES;
     a->config.payload_max_bytes = (uint64_t)40 * PAYLOAD_BYTES;
     a->training_ms = 300 + rng_below(&r, 2000);

@@ -203,6 +203,15 @@ static inline enum err round_commit(struct store *s, uint64_t round) {
   return store_commit(s, &c);
 }
 
+/* The commitment of that round and the publication of the next one. */
+static inline enum err round_turn(struct store *s, uint64_t round, uint64_t sequence) {
+  struct round_label label = {.round = round}, next = {.round = round + 1};
+  struct round_bytes b = round_bytes(label), b_next = round_bytes(next);
+  struct store_commitment c = commitment(&b, label);
+  struct store_publication p = publication(s, &b_next, next, sequence);
+  return store_turn(s, &c, &p);
+}
+
 /* Rounds first … last, each with its number as sequence. */
 static inline void rounds_run(struct store *s, uint64_t first, uint64_t last) {
   for (uint64_t r = first; r <= last; r++) {

@@ -136,6 +136,50 @@ START_TEST(every_call_of_a_round_fails_once) {
 }
 END_TEST
 
+/* Both or none of them, and it can be finished. */
+static void turn_resumed(struct store *s, uint64_t round) {
+  struct store_resume r = resume_at(s);
+  ck_assert(!r.fell_back && r.at == RESUME_PUBLISHED);
+  ck_assert_uint_eq(r.published.round, r.committed.round + 1);
+  ck_assert(r.committed.round == round || r.committed.round == round - 1);
+  if (r.committed.round < round)
+    ck_assert_int_eq(round_turn(s, round, r.sequence + 1), ERR_OK);
+}
+
+static bool fail_turn_once(const struct failure *failure, unsigned at, uint64_t round) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  rounds_run(s, 1, round - 1);
+  ck_assert_int_eq(round_publish(s, round, round), ERR_OK);
+  fault_arm(failure, at);
+  enum err e = round_turn(s, round, round + 1);
+  bool struck = fault_disarm();
+  ck_assert_int_eq(e, struck ? failure->expected : ERR_OK);
+  if (struck && failure->expected != ERR_IO) {
+    ck_assert_uint_eq(resume_at(s).committed.round, round - 1);
+    ck_assert_int_eq(round_turn(s, round, round + 1), ERR_OK);
+  } else if (struck) {
+    ck_assert_int_eq(round_turn(s, round, round + 1), ERR_IO); /* never tried again */
+  }
+  store_close(s);
+  s = fixture_open(&f);
+  turn_resumed(s, round);
+  ck_assert_int_eq(round_commit(s, round + 1), ERR_OK);
+  store_close(s);
+  fixture_free(&f);
+  return struck;
+}
+
+START_TEST(every_call_of_a_turn_fails_once) {
+  for (size_t i = 0; i < N_FAILURES; i++) {
+    unsigned at = 1;
+    while (fail_turn_once(&failures[i], at, 3))
+      at += next_call(&failures[i]);
+    ck_assert_uint_gt(at, failures[i].call == CALL_SYNC ? 4 : 7);
+  }
+}
+END_TEST
+
 /* What may be done to models, one after the other; the next one where the one before stands already. */
 static enum err change_models(struct store *s) {
   struct store_roll_back done;
@@ -307,7 +351,7 @@ START_TEST(a_read_only_disk_is_said_and_can_be_read) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_a_change_of_models_fails_once,
-                   every_call_of_an_opening_fails_once, a_full_disk_halts_and_heals,
-                   a_read_only_disk_is_said_and_can_be_read);
+  return SUITE_RUN("faults", every_call_of_a_round_fails_once, every_call_of_a_turn_fails_once,
+                   every_call_of_a_change_of_models_fails_once, every_call_of_an_opening_fails_once,
+                   a_full_disk_halts_and_heals, a_read_only_disk_is_said_and_can_be_read);
 }

@@ -352,6 +352,28 @@ START_TEST(a_damaged_file_under_a_right_name_is_written_anew) {
 }
 END_TEST
 
+START_TEST(a_turn_is_both_or_none) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  ck_assert_int_eq(round_publish(s, 1, 1), ERR_OK);
+  ck_assert_int_eq(round_turn(s, 1, 1), ERR_RANGE); /* a sequence that was used */
+  struct store_resume r = resume_at(s);
+  ck_assert(r.at == RESUME_PUBLISHED && r.published.round == 1 && r.committed.round == 0);
+  ck_assert_int_eq(round_turn(s, 1, 2), ERR_OK);
+  ck_assert_int_eq(round_turn(s, 1, 2), ERR_OK); /* the same again */
+  struct round_bytes first = round_bytes((struct round_label){.round = 1});
+  struct digest half = digest_bytes(first.half, sizeof first.half), model, of_model;
+  ck_assert_int_eq(store_model_files(s, &job_one, (struct round_label){.round = 1}, &model, &of_model), ERR_OK);
+  ck_assert(digest_equal(&of_model, &half)); /* its own round's, not the next one's */
+  store_close(s);
+  s = fixture_open(&f);
+  r = resume_at(s);
+  ck_assert(r.at == RESUME_PUBLISHED && r.published.round == 2 && r.committed.round == 1 && r.sequence == 2);
+  store_close(s);
+  fixture_free(&f);
+}
+END_TEST
+
 /* ---- files that are written over: of a size for which that is done */
 
 enum { LARGE_BYTES = 100000 };
@@ -704,8 +726,8 @@ int main(void) {
                    a_jump_brings_its_own_half, sub_rounds_stand_between_numbers, kind_none_is_trained_again,
                    the_newest_are_kept_and_the_rest_removed, an_open_descriptor_outlives_the_name,
                    orphans_are_removed_at_opening, a_damaged_file_under_a_right_name_is_written_anew,
-                   what_nothing_names_is_written_over_unless_it_is_open, spares_go_where_room_is_wanted,
-                   files_keep_the_names_that_they_were_given, a_refused_commitment_leaves_no_file,
-                   a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
+                   a_turn_is_both_or_none, what_nothing_names_is_written_over_unless_it_is_open,
+                   spares_go_where_room_is_wanted, files_keep_the_names_that_they_were_given,
+                   a_refused_commitment_leaves_no_file, a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
                    contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page);
 }
