@@ -1,6 +1,7 @@
 #include "gossip/node.h"
 
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
 
@@ -34,6 +35,11 @@ void dial_later(struct gossip *g, struct peer *p) {
   timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
 }
 
+/* Of the last dial. */
+static const char *address_of(const struct peer *p) {
+  return p->dialled ? p->dialled : p->config.address;
+}
+
 /* ---- how ------------------------------------------------------------------------------------------------------------ */
 
 /* The dialled connection does not exist any more. */
@@ -57,15 +63,16 @@ static uint64_t patience_ms(const struct gossip *g, const struct peer *p) {
 /* The configured address first, then in turn with those where the peer itself says that it is, if it has moved. */
 static void choose_address(const struct gossip *g, struct peer *p) {
   bool is_second = p->n_dials % 2 == 0;
-  if (!is_second || !membership_address(g, p, p->n_dials / 2 - 1, p->dialled))
-    snprintf(p->dialled, sizeof p->dialled, "%s", p->config.address);
+  char other[MAX_ADDRESS_BYTES];
+  free(p->dialled);
+  p->dialled = is_second && membership_address(g, p, p->n_dials / 2 - 1, other) ? strdup(other) : NULL;
 }
 
 void dial_now(struct gossip *g, struct peer *p) {
   p->n_dials++;
   choose_address(g, p);
   timer_set(g, p, TIMER_DIAL_PATIENCE, patience_ms(g, p));
-  g->link.dial(g->link.context, peer_index(g, p), p->dialled);
+  g->link.dial(g->link.context, peer_index(g, p), address_of(p));
 }
 
 void dial_stop(struct gossip *g, struct peer *p) {
@@ -78,13 +85,13 @@ void dial_stop(struct gossip *g, struct peer *p) {
 
 void dial_give_up(struct gossip *g, struct peer *p) {
   if (!p->is_connected)
-    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", p->dialled);
+    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", address_of(p));
   dial_stop(g, p);
 }
 
 void dial_say_no_answer(struct gossip *g, struct peer *p) {
   peer_explain(g, p, ERR_NO_ANSWER,
-               "connected to %s, no session: its key differs from the config or it does not know ours", p->dialled);
+               "connected to %s, no session: its key differs from the config or it does not know ours", address_of(p));
 }
 
 /* ---- what became of it ----------------------------------------------------------------------------------------------- */
@@ -98,7 +105,7 @@ static void on_connected(struct gossip *g, struct peer *p) {
 }
 
 static void explain_failure(struct gossip *g, struct peer *p, enum dial_event event) {
-  const char *address = p->dialled;
+  const char *address = address_of(p);
   if (event == DIAL_FAILED)
     peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s", address);
   else if (event == DIAL_GARBLED)
@@ -123,7 +130,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
 bool dial_take_frame(struct gossip *g, struct peer *p) {
   if (!p->is_connected || ++p->n_strange <= MAX_GATE_FRAMES)
     return true;
-  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", p->dialled);
+  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", address_of(p));
   dial_stop(g, p);
   return false;
 }

@@ -18,14 +18,14 @@ static struct peer *peer_of_key(struct gossip *g, const struct identity_key *key
 }
 
 static const struct member *row_of(const struct gossip *g, const struct peer *p) {
-  return members_find(&g->members, &p->config.key);
+  return members_find(g->members, &p->config.key);
 }
 
 /* The table may have changed: so may its times, and there may be news. */
 static void changed(struct gossip *g) {
   g->members_due_ms = 0;
   for (size_t i = 0; i < g->n_peers; i++)
-    if (is_partner(&g->peers[i]) && g->peers[i].told != g->members.change)
+    if (is_partner(&g->peers[i]) && g->peers[i].told != g->members->change)
       peer_stir(g, &g->peers[i]);
 }
 
@@ -44,7 +44,7 @@ void membership_heard(struct gossip *g, struct peer *p) {
 
 static void send_sync(struct gossip *g, struct peer *p) {
   struct message m = {.type = MESSAGE_SYNC};
-  memcpy(m.sync.hash, g->members.hash, sizeof m.sync.hash);
+  memcpy(m.sync.hash, g->members->hash, sizeof m.sync.hash);
   send_message(g, p, &m);
 }
 
@@ -59,13 +59,13 @@ static void send_news(struct gossip *g, struct peer *p, const struct news *items
 void membership_up(struct gossip *g, struct peer *p) {
   if (!membership_is_on(g))
     return;
-  members_session(&g->members, peer_index(g, p), true, node_now(g));
+  members_session(g->members, peer_index(g, p), true, node_now(g));
   changed(g);
   if (!is_partner(p))
     return;
-  const struct member *own = members_find(&g->members, &g->members.config.key);
+  const struct member *own = members_find(g->members, &g->members->config.key);
   struct news item = {NEWS_STATEMENT, own->statement, own->n_statement};
-  p->told = g->members.change;
+  p->told = g->members->change;
   p->n_sync_pages = MAX_SYNC_PAGES;
   membership_heard(g, p);
   send_news(g, p, &item, 1);
@@ -75,7 +75,7 @@ void membership_up(struct gossip *g, struct peer *p) {
 void membership_down(struct gossip *g, struct peer *p) {
   if (!membership_is_on(g))
     return;
-  members_session(&g->members, peer_index(g, p), false, node_now(g));
+  members_session(g->members, peer_index(g, p), false, node_now(g));
   changed(g);
   if (row_of(g, p)->leaves) {
     probe_left(&p->probe);
@@ -130,7 +130,7 @@ void membership_probe(struct gossip *g, struct peer *p) {
   if (step == PROBE_ASK)
     ask_around(g, p);
   else if (step == PROBE_MISS)
-    members_miss(&g->members, peer_index(g, p), has_other_partner(g, p), now_ms);
+    members_miss(g->members, peer_index(g, p), has_other_partner(g, p), now_ms);
   changed(g);
   arm(g, p);
 }
@@ -138,7 +138,7 @@ void membership_probe(struct gossip *g, struct peer *p) {
 void membership_on_seek(struct gossip *g, struct peer *p, const struct message *m) {
   const struct peer *about = peer_of_key(g, &m->seek.key);
   uint64_t now_ms = node_now(g);
-  bool is_there = identity_key_equal(&m->seek.key, &g->members.config.key);
+  bool is_there = identity_key_equal(&m->seek.key, &g->members->config.key);
   if (about && about->info.has_session)
     is_there = now_ms - about->info.last_heard_ms <= session_beat_ms(g, about) * PROBE_SILENT_BEATS_X2 / 2;
   struct message answer = {.type = MESSAGE_FOUND, .found = {m->seek.key, is_there}};
@@ -156,9 +156,9 @@ void membership_on_found(struct gossip *g, struct peer *p, const struct message 
 /* ---- news ------------------------------------------------------------------------------------------------------------------- */
 
 static void take_statement(struct gossip *g, struct peer *p, const struct news *item, enum err *out_error) {
-  uint64_t change = g->members.change;
-  *out_error = members_take_statement(&g->members, (uint32_t)peer_index(g, p), item->bytes, item->n, node_now(g));
-  if (g->members.change == change)
+  uint64_t change = g->members->change;
+  *out_error = members_take_statement(g->members, (uint32_t)peer_index(g, p), item->bytes, item->n, node_now(g));
+  if (g->members->change == change)
     return;
   struct statement s; /* was read before */
   MUST(statement_read(item->bytes, item->n, &s) == ERR_OK);
@@ -179,7 +179,7 @@ void membership_on_news(struct gossip *g, struct peer *p, const struct message *
     if (item->kind == NEWS_STATEMENT)
       take_statement(g, p, item, &e);
     else
-      e = members_take_accusation(&g->members, (uint32_t)peer_index(g, p), item->bytes, item->n, node_now(g));
+      e = members_take_accusation(g->members, (uint32_t)peer_index(g, p), item->bytes, item->n, node_now(g));
     if (e != ERR_OK)
       peer_count(p, e);
   }
@@ -187,22 +187,22 @@ void membership_on_news(struct gossip *g, struct peer *p, const struct message *
 }
 
 bool membership_news(struct gossip *g, const struct peer *p, struct message *out_message, uint64_t *out_told) {
-  if (!is_partner(p) || p->told == g->members.change)
+  if (!membership_is_on(g) || !is_partner(p) || p->told == g->members->change)
     return false;
   *out_told = p->told;
   out_message->type = MESSAGE_NEWS;
   out_message->news.n =
-      members_news(&g->members, (uint32_t)peer_index(g, p), out_told, out_message->news.items, MAX_NEWS);
+      members_news(g->members, (uint32_t)peer_index(g, p), out_told, out_message->news.items, MAX_NEWS);
   return true;
 }
 
 /* ---- comparing tables --------------------------------------------------------------------------------------------------------- */
 
 static void send_list(struct gossip *g, struct peer *p, bool wants_list) {
-  uint8_t(*rows)[LISTED_BYTES] = malloc(g->members.n * sizeof *rows);
+  uint8_t(*rows)[LISTED_BYTES] = malloc(g->members->n * sizeof *rows);
   if (!rows)
     return; /* the next comparison finds it, too */
-  size_t n = members_list(&g->members, rows, g->members.n);
+  size_t n = members_list(g->members, rows, g->members->n);
   struct message m = {
       .type = MESSAGE_LIST,
       .list = {.wants_list = wants_list, .n = (uint16_t)n, .rows = (const uint8_t(*)[LISTED_BYTES])rows}};
@@ -211,14 +211,14 @@ static void send_list(struct gossip *g, struct peer *p, bool wants_list) {
 }
 
 void membership_on_sync(struct gossip *g, struct peer *p, const struct message *m) {
-  if (memcmp(m->sync.hash, g->members.hash, MEMBERS_HASH_BYTES) != 0)
+  if (memcmp(m->sync.hash, g->members->hash, MEMBERS_HASH_BYTES) != 0)
     send_list(g, p, true);
 }
 
 void membership_on_list(struct gossip *g, struct peer *p, const struct message *m) {
   struct news items[MAX_NEWS];
   bool is_more, is_behind;
-  size_t n = members_lacking(&g->members, m->list.rows, m->list.n, items, MAX_NEWS, &is_more, &is_behind);
+  size_t n = members_lacking(g->members, m->list.rows, m->list.n, items, MAX_NEWS, &is_more, &is_behind);
   send_news(g, p, items, n);
   if (m->list.wants_list && is_behind)
     send_list(g, p, false);
@@ -233,7 +233,7 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
 /* The first time is anywhere within an interval, so that not all do it at once. */
 static void sync_with_one(struct gossip *g) {
   struct peer *helpers[PROBE_HELPERS];
-  uint64_t every_ms = SYNC_BEATS * g->members.config.beat_ms;
+  uint64_t every_ms = SYNC_BEATS * g->members->config.beat_ms;
   bool is_first = g->sync_ms == 0;
   g->sync_ms = node_now(g) + (is_first ? 1 + rng_below(&g->rng, every_ms) : every_ms);
   if (is_first || pick_helpers(g, NULL, helpers) == 0)
@@ -248,7 +248,7 @@ void membership_tick(struct gossip *g) {
     return;
   if (now_ms >= g->sync_ms)
     sync_with_one(g);
-  uint64_t due_ms = members_tick(&g->members, now_ms);
+  uint64_t due_ms = members_tick(g->members, now_ms);
   changed(g);
   g->members_due_ms = due_ms < g->sync_ms ? due_ms : g->sync_ms;
 }
@@ -257,6 +257,8 @@ void membership_tick(struct gossip *g) {
 
 enum err membership_init(struct gossip *g) {
   const struct gossip_config *c = &g->config;
+  if (c->max_members == 0)
+    return ERR_OK;
   struct identity_key *keys = malloc((g->n_peers + 1) * sizeof *keys);
   if (!keys)
     return ERR_NO_MEMORY;
@@ -272,22 +274,30 @@ enum err membership_init(struct gossip *g) {
                                   .beat_ms = 1000 * (uint64_t)c->beat_s,
                                   .seal = g->seals->members_seal(&g->self)};
   memcpy(config.swarm.bytes, c->swarm, sizeof config.swarm.bytes);
-  enum err e = members_init(&g->members, &config, node_now(g));
+  g->members = calloc(1, sizeof *g->members);
+  enum err e = g->members ? members_init(g->members, &config, node_now(g)) : ERR_NO_MEMORY;
   free(keys);
   return e;
+}
+
+void membership_done(struct gossip *g) {
+  if (g->members)
+    members_done(g->members);
+  free(g->members);
+  g->members = NULL;
 }
 
 void membership_leave(struct gossip *g) {
   if (!membership_is_on(g))
     return;
-  members_leave(&g->members, node_now(g));
+  members_leave(g->members, node_now(g));
   changed(g);
 }
 
 void membership_restart(struct gossip *g) {
   if (!membership_is_on(g))
     return;
-  members_restart(&g->members, g->config.boot_epoch, node_now(g));
+  members_restart(g->members, g->config.boot_epoch, node_now(g));
   changed(g);
 }
 
@@ -299,17 +309,17 @@ bool membership_address(const struct gossip *g, const struct peer *p, size_t k, 
 /* ---- showing ------------------------------------------------------------------------------------------------------------------------ */
 
 size_t gossip_n_members(const struct gossip *g) {
-  return g->members.n;
+  return membership_is_on(g) ? g->members->n : 0;
 }
 
 void gossip_member(const struct gossip *g, size_t i, struct gossip_member *out_member) {
-  MUST(i < g->members.n);
-  const struct member *row = &g->members.rows[i];
+  MUST(i < gossip_n_members(g));
+  const struct member *row = &g->members->rows[i];
   struct statement s = {0};
   if (row->n_statement > 0)
     MUST(statement_read(row->statement, row->n_statement, &s) == ERR_OK);
   *out_member = (struct gossip_member){.key = row->key,
-                                       .is_self = identity_key_equal(&row->key, &g->members.config.key),
+                                       .is_self = identity_key_equal(&row->key, &g->members->config.key),
                                        .is_peer = row->is_peer,
                                        .state = row->state,
                                        .since_ms = row->since_ms,
@@ -320,14 +330,14 @@ void gossip_member(const struct gossip *g, size_t i, struct gossip_member *out_m
 }
 
 bool gossip_find_member(const struct gossip *g, const struct identity_key *key, struct gossip_member *out_member) {
-  const struct member *row = members_find(&g->members, key);
+  const struct member *row = membership_is_on(g) ? members_find(g->members, key) : NULL;
   if (row)
-    gossip_member(g, (size_t)(row - g->members.rows), out_member);
+    gossip_member(g, (size_t)(row - g->members->rows), out_member);
   return row != NULL;
 }
 
 void gossip_count_members(const struct gossip *g, size_t out_counts[N_MEMBER_STATES]) {
   memset(out_counts, 0, N_MEMBER_STATES * sizeof *out_counts);
-  for (size_t i = 0; i < g->members.n; i++)
-    out_counts[g->members.rows[i].state]++;
+  for (size_t i = 0; i < gossip_n_members(g); i++)
+    out_counts[g->members->rows[i].state]++;
 }

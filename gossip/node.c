@@ -310,9 +310,9 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
 static enum err tables_new(struct gossip *g, const struct node_means *means, const struct gossip_config *config) {
   g->is_scratch_lent = means->scratch != NULL;
   g->scratch = means->scratch ? means->scratch : malloc(MAX_CONTROL_BYTES);
-  g->peers = calloc(config->n_peers + 1, sizeof *g->peers);
+  g->peers = calloc(config->n_peers > 0 ? config->n_peers : 1, sizeof *g->peers);
   g->job_capacity = config->n_jobs;
-  g->jobs = calloc(config->n_jobs + 1, sizeof *g->jobs);
+  g->jobs = calloc(config->n_jobs > 0 ? config->n_jobs : 1, sizeof *g->jobs);
   if (!g->scratch || !g->peers || !g->jobs)
     return ERR_NO_MEMORY;
   if (config->n_jobs > 0)
@@ -374,10 +374,11 @@ void node_free(struct gossip *g) {
     fetches_done(&p->fetches);
     free(p->named_jobs);
     free(p->config.address);
+    free(p->dialled);
     free(p->info.sentence);
     free(p->info.drops);
   }
-  members_done(&g->members);
+  membership_done(g);
   tables_free(g);
   free(g);
 }

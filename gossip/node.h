@@ -115,16 +115,16 @@ struct peer {
 
   struct slot slots[N_SLOTS];
   struct retired retired[MAX_RETIRED];
-  size_t n_retired;                /* in all; the newest ones are kept */
-  bool is_news;                    /* why it has no session: the agent has not taken it yet */
-  bool is_greeted;                 /* the live session's HELLO has come */
-  uint64_t live_ms;                /* since when there is a live session without a gap */
-  uint64_t down_ms;                /* since when there was no settled session: the measure of the back-off */
-  unsigned n_dials;                /* since then */
-  char dialled[MAX_ADDRESS_BYTES]; /* the address of the last dial */
-  bool is_connected;               /* the connection that we dialled stands */
-  unsigned n_strange;              /* frames that came by it without a session */
-  struct noise *noise;             /* our handshake in flight */
+  size_t n_retired;    /* in all; the newest ones are kept */
+  bool is_news;        /* why it has no session: the agent has not taken it yet */
+  bool is_greeted;     /* the live session's HELLO has come */
+  uint64_t live_ms;    /* since when there is a live session without a gap */
+  uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
+  unsigned n_dials;    /* since then */
+  char *dialled;       /* own: the address of the last dial, if it was another than the configured one */
+  bool is_connected;   /* the connection that we dialled stands */
+  unsigned n_strange;  /* frames that came by it without a session */
+  struct noise *noise; /* our handshake in flight */
   uint32_t noise_index;
   uint64_t noise_ms;
 
@@ -169,8 +169,8 @@ struct gossip {
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
-  struct rng rng;         /* jitter */
-  struct members members; /* of no rows: there is no membership */
+  struct rng rng;          /* jitter */
+  struct members *members; /* NULL: there is no membership */
   struct probe_self probing;
   uint64_t members_due_ms, sync_ms;
   uint64_t sent_bytes, received_bytes;
@@ -330,9 +330,10 @@ void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8
 /* ---- membership.c ----------------------------------------------------------------------------------------------------- */
 
 MUST_USE enum err membership_init(struct gossip *g);
+void membership_done(struct gossip *g);
 
 static inline bool membership_is_on(const struct gossip *g) {
-  return g->members.n > 0;
+  return g->members != NULL;
 }
 
 /* A session with both HELLOs began; one has ended. */

@@ -24,16 +24,16 @@ void strangers_init(struct strangers *s, uint64_t now_ms) {
 }
 
 void strangers_done(struct strangers *s) {
+  for (size_t i = 0; i < s->n_rows; i++)
+    free(s->rows[i].address);
   free(s->rows);
   *s = (struct strangers){0};
 }
 
 /* It has nothing to show and its bucket is full: a new row would be the same. */
 static bool is_blank(struct stranger_row *row, uint64_t now_ms) {
-  const struct gossip_stranger *shown = &row->shown;
   bucket_fill(&row->bucket, per_address, now_ms);
-  return row->bucket.tokens == per_address.burst * TOKEN &&
-         shown->n_unknown_key + shown->n_handshake + shown->n_gate == 0;
+  return row->bucket.tokens == per_address.burst * TOKEN && row->n_unknown_key + row->n_handshake + row->n_gate == 0;
 }
 
 /* Where a new row goes: over a blank one, behind the last one, or over the least recent. NULL: no memory. */
@@ -42,7 +42,7 @@ static struct stranger_row *place_of(struct strangers *s, uint64_t now_ms) {
   for (size_t i = 0; i < s->n_rows; i++) {
     if (is_blank(&s->rows[i], now_ms))
       return &s->rows[i];
-    if (s->rows[i].shown.last_ms < oldest->shown.last_ms)
+    if (s->rows[i].last_ms < oldest->last_ms)
       oldest = &s->rows[i];
   }
   if (s->n_rows == MAX_STRANGERS)
@@ -51,19 +51,23 @@ static struct stranger_row *place_of(struct strangers *s, uint64_t now_ms) {
   if (!rows)
     return oldest;
   s->rows = rows;
+  rows[s->n_rows] = (struct stranger_row){0};
   return &rows[s->n_rows++];
 }
 
 /* The address's row, or a new one; NULL: no memory. */
 static struct stranger_row *row_of(struct strangers *s, const char *address, uint64_t now_ms) {
   for (size_t i = 0; i < s->n_rows; i++)
-    if (strcmp(s->rows[i].shown.address, address) == 0)
+    if (strcmp(s->rows[i].address, address) == 0)
       return &s->rows[i];
-  struct stranger_row *row = place_of(s, now_ms);
-  if (!row)
+  char *own = strdup(address);
+  struct stranger_row *row = own ? place_of(s, now_ms) : NULL;
+  if (!row) {
+    free(own);
     return NULL;
-  *row = (struct stranger_row){.bucket = {per_address.burst * TOKEN, now_ms}};
-  snprintf(row->shown.address, sizeof row->shown.address, "%s", address);
+  }
+  free(row->address);
+  *row = (struct stranger_row){.address = own, .bucket = {per_address.burst * TOKEN, now_ms}};
   return row;
 }
 
@@ -71,7 +75,7 @@ bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) 
   struct stranger_row *row = row_of(s, address, now_ms);
   if (!row)
     return false;
-  row->shown.last_ms = now_ms;
+  row->last_ms = now_ms;
   bucket_fill(&row->bucket, per_address, now_ms);
   bucket_fill(&s->total, in_all, now_ms);
   if (row->bucket.tokens < TOKEN || s->total.tokens < TOKEN)
@@ -82,13 +86,12 @@ bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) 
 }
 
 void strangers_count(struct strangers *s, const char *address, enum err reason, uint64_t now_ms) {
-  struct stranger_row *place = row_of(s, address, now_ms);
+  struct stranger_row *row = row_of(s, address, now_ms);
   int drop = err_drop_index(reason);
   if (drop >= 0)
     s->drops[drop]++;
-  if (!place)
+  if (!row)
     return;
-  struct gossip_stranger *row = &place->shown;
   row->last_ms = now_ms;
   if (reason == ERR_UNKNOWN_KEY)
     row->n_unknown_key++;
@@ -101,9 +104,15 @@ void strangers_count(struct strangers *s, const char *address, enum err reason, 
 size_t strangers_list(const struct strangers *s, struct gossip_stranger *out_rows, size_t capacity) {
   size_t n = 0;
   for (size_t i = 0; i < s->n_rows && n < capacity; i++) {
-    const struct gossip_stranger *row = &s->rows[i].shown;
-    if (row->n_unknown_key + row->n_handshake + row->n_gate > 0)
-      out_rows[n++] = *row;
+    const struct stranger_row *row = &s->rows[i];
+    if (row->n_unknown_key + row->n_handshake + row->n_gate == 0)
+      continue;
+    out_rows[n] = (struct gossip_stranger){.n_unknown_key = row->n_unknown_key,
+                                           .n_handshake = row->n_handshake,
+                                           .n_gate = row->n_gate,
+                                           .last_ms = row->last_ms};
+    snprintf(out_rows[n].address, sizeof out_rows[n].address, "%s", row->address);
+    n++;
   }
   return n;
 }

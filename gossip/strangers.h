@@ -15,7 +15,8 @@ struct bucket {
 
 struct strangers {
   struct stranger_row {
-    struct gossip_stranger shown;
+    char *address; /* own */
+    uint64_t n_unknown_key, n_handshake, n_gate, last_ms;
     struct bucket bucket;
   } * rows; /* [n_rows], at most MAX_STRANGERS */
   size_t n_rows, capacity;

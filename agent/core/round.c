@@ -12,7 +12,7 @@ static const uint64_t NEVER = UINT64_MAX;
 enum err round_new(const struct round_config *config, const struct round_ports *ports,
                    struct round_machine **out_machine) {
   struct round_machine *m = calloc(1, sizeof *m);
-  struct round_peer *peers = calloc(config->n_peers + 1, sizeof *peers);
+  struct round_peer *peers = calloc(config->n_peers > 0 ? config->n_peers : 1, sizeof *peers);
   struct due pump_ms = {0};
   if (!m || !peers || due_init(&pump_ms, config->n_peers) != ERR_OK) {
     free(m);

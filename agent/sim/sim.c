@@ -36,7 +36,7 @@ static void event_free(struct sim_event *e) {
 /* ---- making ---- */
 
 static void *zeros(size_t n, size_t size) {
-  void *p = calloc(n + 1, size);
+  void *p = calloc(n > 0 ? n : 1, size);
   MUST(p != NULL);
   return p;
 }

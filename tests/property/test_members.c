@@ -40,7 +40,7 @@ static struct sim *swarm_new(size_t n, size_t degree, uint64_t seed) {
 }
 
 static const struct member *row(const struct sim *s, size_t observer, size_t about) {
-  return members_find(&s->agents[observer]->node->members, &s->agents[about]->key);
+  return members_find(s->agents[observer]->node->members, &s->agents[about]->key);
 }
 
 static enum member_state state_at(const struct sim *s, size_t observer, size_t about) {
@@ -86,7 +86,7 @@ static void mass_restart(size_t n, size_t degree, size_t n_restarted, uint64_t d
   double took_s = (double)(s->now_ms - begun_ms) / SECOND_MS;
   printf("  %zu of %zu restarted, degree %zu: all see all after %.1f s\n", n_restarted, n, degree, took_s);
   ck_assert_double_le(took_s, 15);
-  sim_run(s, members_suspicion_ms(&s->agents[0]->node->members));
+  sim_run(s, members_suspicion_ms(s->agents[0]->node->members));
   for (uint64_t end_ms = s->now_ms + 2 * MINUTE_MS; s->now_ms < end_ms; sim_run(s, 500))
     ck_assert_uint_eq(count_pairs(s, MEMBER_DEAD), 0);
   ck_assert(all_see_all(s, n));
@@ -165,7 +165,7 @@ END_TEST
 static size_t count_false(const struct sim *s, uint64_t *since_ms) {
   size_t n_false = 0, n = s->n_agents;
   for (size_t i = 0; i < n; i++) {
-    const struct members *m = &s->agents[i]->node->members;
+    const struct members *m = s->agents[i]->node->members;
     for (size_t k = 0; k < m->n && k < n; k++)
       if (m->rows[k].state == MEMBER_DEAD && since_ms[i * n + k] != m->rows[k].since_ms) {
         since_ms[i * n + k] = m->rows[k].since_ms;
