@@ -1,5 +1,6 @@
 #include "agent/core/round.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/core/round_machine.h"
@@ -176,13 +177,21 @@ void round_on_trained(struct round_machine *m, struct trainer_result *result, ui
 
 /* ---- the disk ----------------------------------------------------------------------------------------------------- */
 
+static void note_halt(struct round_machine *m, enum err reason) {
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text,
+           "the state directory cannot be written: %s; make room or mount it writable, the agent then goes on",
+           err_sentence(reason));
+  machine_note(m, "halted", SIZE_MAX, text);
+}
+
 static void halt(struct round_machine *m, struct scribe_result *r, uint64_t now_ms) {
   size_t at = m->unwritten[0] != NULL;
   MUST(r->job != NULL && at < N_UNWRITTEN && m->unwritten[at] == NULL);
   m->unwritten[at] = r->job;
   r->job = NULL; /* now the machine's */
   if (m->halted == ERR_OK)
-    machine_note(m, "halted", SIZE_MAX, err_sentence(r->error));
+    note_halt(m, r->error);
   m->halted = r->error;
   m->retry_at_ms = now_ms + HALTED_RETRY_MS;
   m->ports.state_changed(m->ports.context);

@@ -4,6 +4,7 @@
  * SHIM_REPEATS   random numbers of eight bytes are always the same
  * SHIM_CALL      write, sync, rename, open, truncate or unlink: the SHIM_AT-th call of that kind about a file under the folder
  *                SHIM_UNDER fails with SHIM_ERRNO, and the file SHIM_FIRED is made
+ * SHIM_LIES      with SHIM_CALL=write: it writes nothing and says that it did
  */
 #undef _FILE_OFFSET_BITS /* both kinds of names are caught */
 #undef _FORTIFY_SOURCE
@@ -98,11 +99,20 @@ static bool fails(const char *call) {
 }
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's are reserved
-#define BY_FD(result, name, kind, parameters, arguments)                                                               \
-  result name parameters {                                                                                             \
-    result(*real) parameters;                                                                                          \
+#define BY_FD(name, kind, parameters, arguments)                                                                       \
+  int name parameters {                                                                                                \
+    int(*real) parameters;                                                                                             \
     *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
     return fd_is_under(fd) && fails(kind) ? -1 : real arguments;                                                       \
+  }
+
+#define WRITE(name, parameters, arguments)                                                                             \
+  ssize_t name parameters {                                                                                            \
+    ssize_t(*real) parameters;                                                                                         \
+    *(void **)&real = dlsym(RTLD_NEXT, #name);                                                                         \
+    if (!fd_is_under(fd) || !fails("write"))                                                                           \
+      return real arguments;                                                                                           \
+    return is_on("SHIM_LIES") ? (ssize_t)n : -1;                                                                       \
   }
 
 #define BY_PATH(name, kind, parameters, arguments, dir_fd)                                                             \
@@ -112,13 +122,13 @@ static bool fails(const char *call) {
     return at_is_under(dir_fd, path) && fails(kind) ? -1 : real arguments;                                             \
   }
 
-BY_FD(ssize_t, write, "write", (int fd, const void *bytes, size_t n), (fd, bytes, n))
-BY_FD(ssize_t, pwrite, "write", (int fd, const void *bytes, size_t n, off_t at), (fd, bytes, n, at))
-BY_FD(ssize_t, pwrite64, "write", (int fd, const void *bytes, size_t n, off64_t at), (fd, bytes, n, at))
-BY_FD(int, fsync, "sync", (int fd), (fd))
-BY_FD(int, fdatasync, "sync", (int fd), (fd))
-BY_FD(int, ftruncate, "truncate", (int fd, off_t n), (fd, n))
-BY_FD(int, ftruncate64, "truncate", (int fd, off64_t n), (fd, n))
+WRITE(write, (int fd, const void *bytes, size_t n), (fd, bytes, n))
+WRITE(pwrite, (int fd, const void *bytes, size_t n, off_t at), (fd, bytes, n, at))
+WRITE(pwrite64, (int fd, const void *bytes, size_t n, off64_t at), (fd, bytes, n, at))
+BY_FD(fsync, "sync", (int fd), (fd))
+BY_FD(fdatasync, "sync", (int fd), (fd))
+BY_FD(ftruncate, "truncate", (int fd, off_t n), (fd, n))
+BY_FD(ftruncate64, "truncate", (int fd, off64_t n), (fd, n))
 BY_PATH(rename, "rename", (const char *path, const char *to), (path, to), AT_FDCWD)
 BY_PATH(renameat, "rename", (int dir, const char *path, int to_dir, const char *to), (dir, path, to_dir, to), dir)
 BY_PATH(unlink, "unlink", (const char *path), (path), AT_FDCWD)

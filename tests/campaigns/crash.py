@@ -93,7 +93,7 @@ def dying_swarm(names="ab", **more):
     return Swarm([*names, "r"], [("a", "b")] * ("b" in names) + [(name, "r") for name in names], rows=60, test_rows=60,
                  peers={name: {"r": {"address": None}} for name in names},
                  **{"job": {"model": "dense classes"},
-                    "site": {"round": {"deadline_min_s": 0.1, "deadline_max_s": 0.1, "meet_s": 1}}, **more})
+                    "site": {"round": {"deadline_min_s": 0.1, "deadline_max_s": 0.1, "meet_s": 1, "every_s": 0.02}}, **more})
 
 
 def resumed(site, offset):
