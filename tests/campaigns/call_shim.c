@@ -4,6 +4,7 @@
  * SHIM_REPEATS   random numbers of eight bytes are always the same
  * SHIM_CALL      write, sync, rename, open, truncate or unlink: the SHIM_AT-th call of that kind about a file under the folder
  *                SHIM_UNDER fails with SHIM_ERRNO, and the file SHIM_FIRED is made
+ *                or memory: the SHIM_AT-th allocation of the program itself, not of its libraries, fails
  * SHIM_LIES      with SHIM_CALL=write: it writes nothing and says that it did
  */
 #undef _FILE_OFFSET_BITS /* both kinds of names are caught */
@@ -12,9 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,3 +164,42 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
+/* ---- memory */
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *old, size_t n);
+
+static uintptr_t text_from, text_to; /* of the program */
+
+static int find_text(struct dl_phdr_info *object, size_t n, void *context) {
+  (void)n, (void)context;
+  for (size_t i = 0; i < object->dlpi_phnum; i++)
+    if (object->dlpi_phdr[i].p_type == PT_LOAD && (object->dlpi_phdr[i].p_flags & PF_X)) {
+      text_from = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
+      text_to = text_from + object->dlpi_phdr[i].p_memsz;
+    }
+  return 1; /* the first object is the program */
+}
+
+__attribute__((constructor)) static void find_program(void) {
+  if (is_on("SHIM_CALL") && strcmp(getenv("SHIM_CALL"), "memory") == 0)
+    dl_iterate_phdr(find_text, NULL);
+}
+
+static bool is_refused(const void *caller) {
+  return (uintptr_t)caller >= text_from && (uintptr_t)caller < text_to && fails("memory");
+}
+
+void *malloc(size_t n) {
+  return is_refused(__builtin_return_address(0)) ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size) {
+  return is_refused(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *old, size_t n) {
+  return is_refused(__builtin_return_address(0)) ? NULL : __libc_realloc(old, n);
+}

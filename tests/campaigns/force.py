@@ -9,7 +9,7 @@ import agents
 
 # What tests/force builds beside the agent.
 PROGRAMS = ["tests/campaigns/starling_points", "tests/campaigns/powercut", "tests/campaigns/libcall_shim.so",
-            "tests/swarm/told_peer"]
+            "tests/swarm/told_peer", "tests/fault/fault", "tests/fault/fault_store"]
 
 
 class Sizes:

@@ -2,7 +2,6 @@
 its disk, says where and what to do, and the next start goes on."""
 import concurrent.futures
 import errno
-import pathlib
 import re
 import shutil
 import subprocess
@@ -90,6 +89,12 @@ class Broken:
         return []
 
 
+def learns_alone():
+    """One site without peers, whose agent ends after some rounds."""
+    return Swarm("a", [], rows=60, test_rows=60, sites={"a": {"listen": []}}, job={"model": "dense classes", "count": N_ROUNDS},
+                 site={"data": {"train": "train.csv", "global_test": "../test.csv"}, "when_done": "exit"})
+
+
 def strided(sizes, broken, call, number, stride, first):
     """Every stride-th call, until one is too far; (runs, failures, calls in all)."""
     runs, failures, at = 0, [], first
@@ -104,9 +109,7 @@ def strided(sizes, broken, call, number, stride, first):
 def every_call(sizes):
     """Calls of one kind with one error are one piece of work."""
     work = [(call, number) for call, numbers in CALLS.items() for number in numbers]
-    with Swarm("a", [], rows=60, test_rows=60, sites={"a": {"listen": []}}, job={"model": "dense classes", "count": N_ROUNDS},
-               site={"data": {"train": "train.csv", "global_test": "../test.csv"}, "when_done": "exit"}) as swarm, \
-            concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with learns_alone() as swarm, concurrent.futures.ThreadPoolExecutor(2) as pool:
         def piece(number_of_piece):
             call, number = work[number_of_piece]
             stride = sizes.of({"write": 17, "open": 9, "sync": 5}.get(call, 2), 1)

@@ -18,6 +18,9 @@
 static _Thread_local size_t calls_left; /* 0: not armed, or fired */
 static _Thread_local int errno_of_fault;
 static _Thread_local bool is_fired;
+static _Thread_local size_t calls_put_by;
+static bool counts_only_memory;
+static _Thread_local long n_live;
 
 void fault_arm(size_t k, int errno_value) {
   calls_left = k;
@@ -30,6 +33,20 @@ bool fault_disarm(void) {
   return is_fired;
 }
 
+bool fault_pause(void) {
+  calls_put_by = calls_left;
+  calls_left = 0;
+  return calls_put_by > 0;
+}
+
+void fault_go_on(bool was_armed) {
+  calls_left = was_armed ? calls_put_by : 0;
+}
+
+void fault_memory_only(void) {
+  counts_only_memory = true;
+}
+
 static bool is_this_one(void) {
   if (calls_left == 0 || --calls_left > 0)
     return false;
@@ -38,14 +55,12 @@ static bool is_this_one(void) {
   return true;
 }
 
+bool fault_strikes(void) {
+  return is_this_one();
+}
+
 /* result, name, parameters, arguments, what it returns when it fails */
 #define CALLS(X)                                                                                                       \
-  X(void *, malloc, (size_t n), (n), NULL)                                                                             \
-  X(void *, calloc, (size_t n, size_t size), (n, size), NULL)                                                          \
-  X(void *, realloc, (void *old, size_t n), (old, n), NULL)                                                            \
-  X(char *, strdup, (const char *text), (text), NULL)                                                                  \
-  X(char *, strndup, (const char *text, size_t n), (text, n), NULL)                                                    \
-  X(char *, realpath, (const char *path, char *out), (path, out), NULL)                                                \
   X(FILE *, open_memstream, (char **text, size_t *n), (text, n), NULL)                                                 \
   X(FILE *, fopen64, (const char *path, const char *mode), (path, mode), NULL)                                         \
   X(int, ferror, (FILE * f), (f), 1)                                                                                   \
@@ -100,9 +115,44 @@ static bool is_this_one(void) {
   result __real_##name parameters;                                                                                     \
   result __wrap_##name parameters;                                                                                     \
   result __wrap_##name parameters {                                                                                    \
-    return is_this_one() ? (failure) : __real_##name arguments;                                                        \
+    return !counts_only_memory && is_this_one() ? (failure) : __real_##name arguments;                                 \
   }
 CALLS(WRAP)
+
+/* result, name, parameters, arguments, whether what comes lives beside what was */
+#define ALLOCATIONS(X)                                                                                                 \
+  X(void *, malloc, (size_t n), (n), true)                                                                             \
+  X(void *, calloc, (size_t n, size_t size), (n, size), true)                                                          \
+  X(void *, realloc, (void *old, size_t n), (old, n), old == NULL)                                                     \
+  X(void *, reallocarray, (void *old, size_t n, size_t size), (old, n, size), old == NULL)                             \
+  X(char *, strdup, (const char *text), (text), true)                                                                  \
+  X(char *, strndup, (const char *text, size_t n), (text, n), true)                                                    \
+  X(char *, realpath, (const char *path, char *out), (path, out), out == NULL)
+
+#define WRAP_ALLOCATION(result, name, parameters, arguments, is_new)                                                   \
+  result __real_##name parameters;                                                                                     \
+  result __wrap_##name parameters;                                                                                     \
+  result __wrap_##name parameters {                                                                                    \
+    if (is_this_one())                                                                                                 \
+      return NULL;                                                                                                     \
+    const long n_more = (is_new);                                                                                      \
+    result made = __real_##name arguments;                                                                             \
+    n_live += made != NULL ? n_more : 0;                                                                               \
+    return made;                                                                                                       \
+  }
+ALLOCATIONS(WRAP_ALLOCATION)
+
+void __real_free(void *old);
+void __wrap_free(void *old);
+
+void __wrap_free(void *old) {
+  n_live -= old != NULL;
+  __real_free(old);
+}
+
+long fault_live(void) {
+  return n_live;
+}
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
@@ -112,5 +162,5 @@ int __wrap_open64(const char *path, int flags, ...) {
   va_start(args, flags);
   unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
   va_end(args);
-  return is_this_one() ? -1 : __real_open64(path, flags, mode);
+  return !counts_only_memory && is_this_one() ? -1 : __real_open64(path, flags, mode);
 }

@@ -12,4 +12,17 @@ void fault_arm(size_t k, int errno_value);
 /* From now on none fails; whether one did. */
 bool fault_disarm(void);
 
+/* Calls in between do not count; whether it was armed. */
+bool fault_pause(void);
+void fault_go_on(bool was_armed);
+
+/* From now on only allocations count, of this program and where it asks here by itself. */
+void fault_memory_only(void);
+
+/* Allocations that this thread has made and not freed. */
+long fault_live(void);
+
+/* One more allocation of a library: must it fail? */
+bool fault_strikes(void);
+
 #endif
