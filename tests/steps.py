@@ -29,6 +29,8 @@ SIZES = {
     "swarm":              ([],            ["--long"]),
     "swarm sanitised":    (["--small"],   ["--small"]),
     "swarm timeout s":    (300,           3600),
+    "force":              ([],            ["--long"]),
+    "force timeout s":    (1200,          6 * 3600),
     "property":           ({},            {"STARLING_TEST_SIZE": "long"}),
     "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
@@ -205,6 +207,23 @@ def fuzz(folder, environment):
     return step
 
 
+def force(name):
+    """tests/force with the programs of one build; each campaign counts as one test."""
+    def step(tally):
+        if not build(tally, name):
+            return
+        status, output = call(["/usr/bin/python3", "tests/force", "--build", name, *size("force")], timeout=size("force timeout s"))
+        verdicts = re.findall(r"^(\w+) \d+ \d+ \S+ \S+ (ok|SHORT|SKIPPED)  # (.*)$", output, re.M)
+        for campaign, verdict, note in verdicts:
+            tally.add(int(verdict == "ok"), int(verdict == "SHORT"))
+            if verdict == "SKIPPED":
+                tally.skipped.append(f"{campaign}: {note}")
+        if status != 0:
+            tally.add(0, int(all(verdict != "SHORT" for _, verdict, _ in verdicts)))
+            tally.report.append(f"tests/force: exit status {status}\n{output[-6000:]}")
+    return step
+
+
 def torch(tally):
     """Layers, losses and optimisers against PyTorch, where Debian's package of it is."""
     if not build(tally, "build-gcc"):
@@ -285,6 +304,7 @@ STEPS = [
     ("torch", torch),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("swarm", swarm("build-gcc", size("swarm"))),
+    ("force", force("build-gcc")),
     ("asan", check_programs("build-asan", size("sanitised suites"), ASAN, slower=5)),
     ("asan-swarm", swarm("build-asan", size("swarm sanitised"), ASAN)),
     ("tsan", check_programs("build-tsan", size("threads suites"), TSAN, STILL, slower=10)),

@@ -121,6 +121,7 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
 /* Where the store has left off. */
 static void go_on(struct round_machine *m, uint64_t now_ms) {
   if (m->resume_at == RESUME_PUBLISHED) {
+    m->started_ms = now_ms; /* its training belongs to another life */
     machine_start_gather(m, now_ms);
   } else if (m->resume_at == RESUME_COMMITTED) {
     machine_enter(m, PHASE_IDLE);

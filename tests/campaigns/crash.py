@@ -14,7 +14,6 @@ import threading
 import time
 import unittest
 
-import agents
 from agents import Swarm, wait_for, write_points
 from campaigns.force import Outcome, control
 from test_crash import CRIMES, Ledger
@@ -122,6 +121,11 @@ def start(site):
     site.start()
 
 
+def most(seconds):
+    """What 19 of 20 starts take at most: the worst is another program's turn, where the machine is busy."""
+    return sorted(seconds)[len(seconds) * 19 // 20]
+
+
 class Told:
     """What a site has told its clients: by its status and, as they stand in its log, its commits."""
 
@@ -210,7 +214,7 @@ def at_random(sizes):
     failures += control(twice_from_the_start(sizes), "a lost store began again in the epoch that it had")
     if not sum(n for _, _, n in done):
         failures.append("the recorder saw no manifest")
-    return Outcome(n_kills, failures, seconds[-1],
+    return Outcome(n_kills, failures, most(seconds),
                    f"start to work median {statistics.median(seconds):.3f} s, worst {seconds[-1]:.3f} s, "
                    f"{sum(n for _, _, n in done)} manifests seen, 0 equivocations" if seconds else "")
 
@@ -244,7 +248,7 @@ def points(sizes):
         start(swarm["b"])
         told = Told()
         for name, n in sorted(passed.items()):
-            for at in (range(1, n + 1) if sizes.is_long else sorted({1, 2, 1 + n // 3, 1 + n // 2, n})):
+            for at in (range(1, n + 1) if sizes.is_long else sorted({1, 1 + n // 2, n})):
                 runs += 1
                 if runs % 4 == 1 and runs > 1:  # from nothing: a new database
                     subprocess.run(["rm", "-r", swarm["a"].state], check=True)
@@ -253,39 +257,29 @@ def points(sizes):
         recorder.stop()
         failures += recorder.equivocations
     failures += control(episode("control", 6, sizes.shim(forgets=1))[0], "commits were never made durable")
-    return Outcome(runs, failures, max(seconds), f"{len(passed)} points, start to work median {statistics.median(seconds):.3f} s")
+    return Outcome(runs, failures, most(seconds), f"{len(passed)} points, start to work median {statistics.median(seconds):.3f} s, "
+                   f"worst {max(seconds):.3f} s")
 
 
 def passings(swarm, program):
     """How often each point is passed from a start, until two rounds later."""
     a, log = swarm["a"], swarm.folder / "points"
     swarm["b"].start()
-    a.environment = {**os.environ, "FAULT_POINT_LOG": str(log)}
-    with as_program(program):
-        a.start()
+    a.environment, usual, a.program = {**os.environ, "FAULT_POINT_LOG": str(log)}, a.program, program
+    a.start()
     a.wait_round(3, 30)
+    a.program = usual
     for name in "ab":
         swarm[name].kill()
         subprocess.run(["rm", "-r", swarm[name].state], check=True)
     return collections.Counter(line for line in log.read_text().splitlines())
 
 
-@contextlib.contextmanager
-def as_program(program):
-    """Sites that are started meanwhile run it."""
-    usual = agents.options.starling
-    agents.options.starling = str(program)
-    try:
-        yield
-    finally:
-        agents.options.starling = usual
-
-
 def killed_at(a, program, point, told, seconds):
     """As a program that ends at the point, which must come, then a start as usual."""
-    a.environment = {**os.environ, "FAULT_POINT": point}
-    with as_program(program):
-        start(a)
+    a.environment, usual, a.program = {**os.environ, "FAULT_POINT": point}, a.program, program
+    start(a)
+    a.program = usual
     try:
         a.wait_ended(20)
     except AssertionError:

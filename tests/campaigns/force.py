@@ -17,6 +17,7 @@ class Sizes:
 
     def __init__(self, is_long, folder):
         self.is_long, self.folder = is_long, pathlib.Path(folder)
+        self.root = pathlib.Path(__file__).resolve().parent.parent.parent
         agents.options.starling, agents.options.long = str(self.folder / "starling"), is_long
         # Where a sync costs nothing: what a campaign kills is not the machine.
         if os.access("/dev/shm", os.W_OK):
@@ -51,7 +52,7 @@ def control(outcome_of_control, what):
 def counted(command, timeout, env=None):
     """A program that prints `runs N failures N` last and a line for each failure before; (runs, failures, output)."""
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
-                          env=env, check=False)
+                          env=env, check=False, cwd=pathlib.Path(__file__).resolve().parent.parent.parent)
     lines = done.stdout.splitlines()
     words = lines[-1].split() if lines else []
     if len(words) < 4 or words[0] != "runs":

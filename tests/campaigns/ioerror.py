@@ -109,10 +109,10 @@ def strided(sizes, broken, call, number, stride, first):
 def every_call(sizes):
     """Calls of one kind with one error are one piece of work."""
     work = [(call, number) for call, numbers in CALLS.items() for number in numbers]
-    with learns_alone() as swarm, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with learns_alone() as swarm, concurrent.futures.ThreadPoolExecutor(4) as pool:
         def piece(number_of_piece):
             call, number = work[number_of_piece]
-            stride = sizes.of({"write": 17, "open": 9, "sync": 5}.get(call, 2), 1)
+            stride = sizes.of({"write": 31, "open": 13, "sync": 7}.get(call, 2), 1)
             broken = Broken(sizes, swarm["a"], number_of_piece)
             return strided(sizes, broken, call, number, stride, 1 + number_of_piece % stride)
         done = list(pool.map(piece, range(len(work))))

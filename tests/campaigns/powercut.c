@@ -1,14 +1,17 @@
-/* A disk that loses what was not synced: powercut CUTS IMAGES SEED [CONTROL]
+/* A disk that loses what was not synced: powercut rounds|migration CUTS IMAGES SEED [CONTROL]
  *
- * The store runs some rounds, some starts included, and every call by which it or SQLite changes the state directory is written
- * down. Then the power is cut after CUTS of those calls, spread over all: from what was synced by then and what was not, IMAGES
- * disks are made, on which unsynced writes are missing, torn at sectors or out of order, and names that no directory sync
- * followed come and go. Each disk is opened by the store: nothing that it had acknowledged may be missing, nothing may be damaged.
+ * The store runs some rounds, some starts included, or opens what version 1 left, and every call by which it or SQLite changes the
+ * state directory is written down. Then the power is cut after CUTS of those calls, spread over all: from what was synced by then
+ * and what was not, IMAGES disks are made, on which unsynced writes are missing, torn at sectors or out of order, and names that no
+ * directory sync followed come and go; the second of each is what a kill leaves. Each disk is opened by the store: nothing that it had
+ * acknowledged may be missing, nothing may be damaged, and a database is of the old version or of the new one.
  *
- * CONTROL: `normal` runs SQLite with synchronous=NORMAL, `files` syncs no file of files/, `folder` not that folder itself: each has to lose.
+ * CONTROL: `normal` runs SQLite with synchronous=NORMAL, `files` syncs no file of files/, `folder` not that folder itself,
+ * `bare` has no transactions: each has to lose.
  * Prints a line FAIL for each failure and `runs N failures N` at last. The model is that of Pillai et al., OSDI 2014: data of
  * a file is durable by a sync of it, its name by a sync of its directory; in between anything may have happened. */
 #undef _FORTIFY_SOURCE
+#include <dlfcn.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -308,6 +311,15 @@ int mkdirat(int dir_fd, const char *path, mode_t mode) {
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
+int sqlite3_exec(sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why) {
+  int (*real)(sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
+  *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_exec");
+  bool is_bare = is_recording && strcmp(control, "bare") == 0;
+  return is_bare && (strcmp(sql, "BEGIN IMMEDIATE") == 0 || strcmp(sql, "COMMIT") == 0)
+             ? SQLITE_OK
+             : real(d, sql, row, context, why);
+}
+
 /* ---- the rounds */
 
 static struct store *open_live(void) {
@@ -322,7 +334,7 @@ static struct store *open_live(void) {
   return s;
 }
 
-static void record(void) {
+static void record_rounds(void) {
   struct store *s = NULL;
   is_recording = true;
   for (uint64_t round = 1; round <= N_ROUNDS; round++) {
@@ -441,14 +453,14 @@ static void write_sectors(struct content *c, const struct op *op, struct rng *rn
   }
 }
 
-static void image_path(const struct fixture *f, const struct name *n, char out[static 256]) {
+static void name_path(const struct fixture *f, const struct name *n, char out[static 256]) {
   static const char *const folders[N_FOLDERS] = {"", "/state", "/state/files"};
   snprintf(out, 256, "%s%s/%s", f->base, folders[n->folder], n->name);
 }
 
 static void image_file(const struct fixture *f, const struct name *n, const struct content *c) {
   char path[256];
-  image_path(f, n, path);
+  name_path(f, n, path);
   int fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (fd < 0)
     return; /* its folder did not come to be */
@@ -480,7 +492,7 @@ static void image_make(const struct fixture *f, enum luck luck, struct rng *rng)
   for (enum folder folder = FOLDER_BASE; folder < N_FOLDERS; folder++)
     for (size_t i = 0; i < n; i++) {
       char path[256];
-      image_path(f, &list[i], path);
+      name_path(f, &list[i], path);
       if (list[i].folder == folder && list[i].inode == MAX_INODES)
         (void)syscall(SYS_mkdir, path, 0700);
       else if (list[i].folder == folder)
@@ -514,48 +526,160 @@ static const char *outbox_fault(struct store *s, uint64_t newest) {
   return NULL;
 }
 
-/* NULL, or what is wrong. */
-static const char *judge(struct fixture *f, uint64_t n_acked, uint64_t epoch) {
+/* What was acknowledged before the power went. */
+struct acked {
+  uint64_t n_steps, epoch;
+};
+
+static const char *resume_fault(struct store *s, const struct store_resume *r, const struct acked *acked) {
+  uint64_t n_steps = 2 * r->committed.round + (r->at == RESUME_PUBLISHED);
+  struct round_bytes b = round_bytes(r->at == RESUME_PUBLISHED ? r->published : r->committed);
+  if (r->fell_back)
+    return "a snapshot is damaged";
+  if (n_steps < acked->n_steps)
+    return "an acknowledged step is lost";
+  if (n_steps > acked->n_steps + 1)
+    return "there is more than was done";
+  if (store_boot_epoch(s) >> 32 <= acked->epoch >> 32)
+    return "the boot epoch is not above the one before";
+  if (r->at != RESUME_FRESH && !file_is(s, &r->half, b.half))
+    return "the half-step is damaged";
+  if (r->at == RESUME_COMMITTED && !file_is(s, &r->model, b.model))
+    return "the model is damaged";
+  return outbox_fault(s, r->sequence);
+}
+
+static const char *next_fault(struct store *s, const struct store_resume *r) {
+  uint64_t round = r->committed.round + 1, sequence = r->sequence;
+  if (r->at != RESUME_PUBLISHED && round_publish(s, round, ++sequence) != ERR_OK)
+    return "no further round can be published";
+  return round_commit(s, round) == ERR_OK ? NULL : "the round cannot be committed";
+}
+
+/* NULL, or what is wrong; `f` has why. */
+static const char *judge_rounds(struct fixture *f, const struct acked *acked) {
   struct store *s = NULL;
   struct store_resume r;
-  char why[MAX_REASON_BYTES] = "";
-  const char *fault = NULL;
   if (fixture_try(f, 7, &s) != ERR_OK)
     return f->why;
-  if (store_resume(s, &job_one, &r, why) != ERR_OK)
-    fault = "it cannot go on";
-  if (fault == NULL) {
-    uint64_t n_steps = 2 * r.committed.round + (r.at == RESUME_PUBLISHED);
-    uint64_t round = r.at == RESUME_PUBLISHED ? r.published.round : r.committed.round;
-    struct round_bytes b = round_bytes((struct round_label){.round = round});
-    if (r.fell_back)
-      fault = "a snapshot is damaged";
-    else if (n_steps < n_acked)
-      fault = "an acknowledged step is lost";
-    else if (n_steps > n_acked + 1)
-      fault = "there is more than was done";
-    else if (store_boot_epoch(s) >> 32 <= epoch >> 32)
-      fault = "the boot epoch is not above the one before";
-    else if (r.at != RESUME_FRESH && !file_is(s, &r.half, b.half))
-      fault = "the half-step is damaged";
-    else if (r.at == RESUME_COMMITTED && !file_is(s, &r.model, b.model))
-      fault = "the model is damaged";
-    else
-      fault = outbox_fault(s, r.sequence);
-    if (fault == NULL && r.at == RESUME_PUBLISHED && round_commit(s, round) != ERR_OK)
-      fault = "the round cannot be finished";
-    if (fault == NULL &&
-        (round_publish(s, round + 1, r.sequence + 1) != ERR_OK || round_commit(s, round + 1) != ERR_OK))
-      fault = "no further round is possible";
-  }
+  const char *fault = store_resume(s, &job_one, &r, f->why) == ERR_OK ? resume_fault(s, &r, acked) : "it cannot go on";
+  if (fault == NULL)
+    fault = next_fault(s, &r);
   store_close(s);
   return fault;
 }
 
-/* Cuts the power after that many calls; whether a disk was found that is not as it should be. */
-static size_t cut(size_t at, size_t n_images, struct rng *rng) {
-  uint64_t n_acked = at + 1 < n_ops ? ops[at + 1].n_told : n_told,
-           epoch = at + 1 < n_ops ? ops[at + 1].epoch : told_epoch;
+/* ---- a database of version 1 */
+
+enum { OLD_VERSION = 1, NEW_VERSION = 3, OLD_ROUNDS = 5, OLD_BYTES = 3000 /* of each of its files */ };
+
+static void file_make(const char *path, const void *bytes, size_t n) {
+  int fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  MUST(fd >= 0 && syscall(SYS_write, fd, bytes, n) == (long)n);
+  close(fd);
+}
+
+/* As it comes to be durable: a file that the disk has from the beginning. */
+static void adopt(enum folder folder, const char *name) {
+  struct name known = {.folder = folder, .inode = n_inodes};
+  char path[256];
+  snprintf(known.name, sizeof known.name, "%s", name);
+  name_path(&live, &known, path);
+  int fd = (int)syscall(SYS_open, path, O_RDONLY);
+  off_t n = lseek(fd, 0, SEEK_END);
+  MUST(fd >= 0 && n >= 0);
+  content_resize(&durable[n_inodes], (size_t)n);
+  MUST(pread(fd, durable[n_inodes].bytes, (size_t)n, 0) == n);
+  close(fd);
+  name_set(names, &n_names, folder, name, n_inodes);
+  name_set(durable_names, &n_durable_names, folder, name, n_inodes++);
+}
+
+static void old_files_make(void) {
+  for (uint64_t r = 1; r <= OLD_ROUNDS; r++) {
+    struct round_bytes b = round_bytes((struct round_label){.round = r});
+    const uint8_t *const files[] = {b.payload, b.half, b.model};
+    for (size_t i = 0; i < 3; i++) {
+      char hex[DIGEST_TEXT_BYTES], path[256];
+      struct digest name = digest_bytes(files[i], OLD_BYTES);
+      digest_hex(&name, hex);
+      snprintf(path, sizeof path, "%s/files/%s", live.state, hex);
+      file_make(path, files[i], OLD_BYTES);
+      adopt(FOLDER_FILES, hex);
+    }
+  }
+}
+
+static void old_database_make(void) {
+  static char sql[1 << 16];
+  sqlite3 *db;
+  FILE *file = fopen("tests/unit/store/version_1.sql", "r");
+  MUST(file != NULL && fread(sql, 1, sizeof sql - 1, file) > 0 && feof(file));
+  fclose(file);
+  char path[256];
+  snprintf(path, sizeof path, "%s/state.db", live.state);
+  MUST(sqlite3_open(path, &db) == SQLITE_OK && sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK);
+  MUST(sqlite3_close(db) == SQLITE_OK);
+  adopt(FOLDER_STATE, "state.db");
+}
+
+static void record_migration(void) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/files", live.state);
+  MUST(syscall(SYS_mkdir, live.state, 0700) == 0 && syscall(SYS_mkdir, path, 0700) == 0);
+  name_set(durable_names, &n_durable_names, FOLDER_BASE, "state", MAX_INODES);
+  name_set(durable_names, &n_durable_names, FOLDER_STATE, "files", MAX_INODES);
+  old_database_make();
+  old_files_make();
+  is_recording = true;
+  struct store *s = open_live();
+  is_recording = false;
+  store_close(s);
+}
+
+static int version_of(const struct fixture *f) {
+  char path[256];
+  sqlite3 *db;
+  sqlite3_stmt *statement = NULL;
+  int version = -1;
+  snprintf(path, sizeof path, "%s/state.db", f->state);
+  if (sqlite3_open(path, &db) == SQLITE_OK &&
+      sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW)
+    version = sqlite3_column_int(statement, 0);
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+  return version;
+}
+
+static const char *judge_migration(struct fixture *f, const struct acked *acked) {
+  struct store *s = NULL;
+  struct store_resume r;
+  int version = version_of(f);
+  if (version != OLD_VERSION && version != NEW_VERSION)
+    return "it is of no version";
+  if (acked->epoch > 0 && version != NEW_VERSION)
+    return "it was opened and is old again";
+  if (fixture_try(f, 7, &s) != ERR_OK)
+    return f->why;
+  bool is_whole = store_resume(s, &job_one, &r, f->why) == ERR_OK && !r.fell_back && r.at == RESUME_PUBLISHED &&
+                  r.committed.round == OLD_ROUNDS - 1 && r.published.round == OLD_ROUNDS && r.sequence == OLD_ROUNDS;
+  const char *fault = is_whole ? next_fault(s, &r) : "its rounds are not what they were";
+  store_close(s);
+  return fault == NULL && version_of(f) != NEW_VERSION ? "it was not brought up" : fault;
+}
+
+static const struct story {
+  const char *name;
+  void (*record)(void);
+  const char *(*judge)(struct fixture *f, const struct acked *acked);
+} stories[] = {{"rounds", record_rounds, judge_rounds}, {"migration", record_migration, judge_migration}};
+
+/* Cuts the power after that many calls; how many disks are not as they should be. */
+static size_t cut(const struct story *story, size_t at, size_t n_images, struct rng *rng) {
+  bool is_last =
+      at + 1 == n_ops; /* else the cut is just before the next call: what came before that was acknowledged */
+  const struct acked acked = {is_last ? n_told : ops[at + 1].n_told, is_last ? told_epoch : ops[at + 1].epoch};
   size_t n_failures = 0;
   for (size_t i = 0; i < n_images; i++) {
     struct fixture image = {0};
@@ -564,9 +688,9 @@ static size_t cut(size_t at, size_t n_images, struct rng *rng) {
     MUST(syscall(SYS_mkdir, image.base, 0700) == 0);
     enum luck luck = i < N_LUCKS ? (enum luck)i : i % 2 == 0 ? LUCK_EACH : LUCK_SECTORS;
     image_make(&image, luck, rng);
-    const char *fault = judge(&image, n_acked, epoch);
+    const char *fault = story->judge(&image, &acked);
     if (fault != NULL) {
-      printf("FAIL cut after call %zu (%u), image %zu: %s\n", at, (unsigned)ops[at].kind, i, fault);
+      printf("FAIL cut after call %zu (%u), disk %zu: %s\n", at, (unsigned)ops[at].kind, i, fault);
       n_failures++;
     }
     fixture_free(&image);
@@ -574,21 +698,31 @@ static size_t cut(size_t at, size_t n_images, struct rng *rng) {
   return n_failures;
 }
 
+/* Calls do not come in equal numbers from run to run: cuts are spread over those that came. */
+static size_t cut_everywhere(const struct story *story, size_t n_cuts, size_t n_images, struct rng *rng,
+                             size_t *out_runs) {
+  size_t n_failures = 0, made = 0;
+  *out_runs = 0;
+  for (size_t at = 0; at < n_ops; at++) {
+    disk_advance(at);
+    for (; made * n_ops < (at + 1) * n_cuts; made++, *out_runs += n_images)
+      n_failures += cut(story, at, n_images, rng);
+  }
+  return n_failures;
+}
+
 int main(int argc, char **argv) {
-  MUST(argc >= 4);
-  size_t n_cuts = strtoul(argv[1], NULL, 10), n_images = strtoul(argv[2], NULL, 10), n_failures = 0, n_runs = 0;
+  MUST(argc >= 5);
+  const struct story *story = &stories[strcmp(argv[1], stories[1].name) == 0];
   struct rng rng;
-  rng_init(&rng, strtoul(argv[3], NULL, 10));
-  control = argc > 4 ? argv[4] : "";
+  size_t n_runs;
+  rng_init(&rng, strtoul(argv[4], NULL, 10));
+  control = argc > 5 ? argv[5] : "";
   snprintf(live.base, sizeof live.base, "%s/powercut-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   MUST(mkdtemp(live.base) != NULL);
   snprintf(live.state, sizeof live.state, "%.60s/state", live.base);
-  record();
-  for (size_t at = 0, made = 0; at < n_ops; at++) {
-    disk_advance(at);
-    for (; made * n_ops < (at + 1) * n_cuts; made++, n_runs += n_images)
-      n_failures += cut(at, n_images, &rng);
-  }
+  story->record();
+  size_t n_failures = cut_everywhere(story, strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10), &rng, &n_runs);
   fixture_free(&live);
   printf("%zu calls\nruns %zu failures %zu\n", n_ops, n_runs, n_failures);
   return n_failures > 0;

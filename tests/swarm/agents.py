@@ -165,6 +165,7 @@ class Site:
         self.log_file = folder / "log"
         self.process = None
         self.host, self.prefix, self.environment = "127.0.0.1", [], None  # where and how it is started
+        self.program = options.starling
         folder.mkdir()
         self.key = starling("key", "new", folder / "agent.key", "--format", "json").data["key"]
 
@@ -177,7 +178,7 @@ class Site:
     def start(self, *flags):
         assert not self.is_running, f"{self.name} runs already"
         with open(self.log_file, "ab") as log:
-            self.process = subprocess.Popen([*self.prefix, options.starling, "run", *flags, "-C", self.file], stdout=log,
+            self.process = subprocess.Popen([*self.prefix, self.program, "run", *flags, "-C", self.file], stdout=log,
                                             stdin=subprocess.DEVNULL, stderr=log, preexec_fn=die_with_parent,
                                             env=self.environment)
         return self

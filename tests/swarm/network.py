@@ -4,8 +4,13 @@
         site.host, site.prefix = network.address("a"), network.inside("a")
         network.cut("b")    # a black hole: no packet from or to b gets through, and nobody is told
         network.heal("b")
+        network.lose(0.2)             # every fifth packet, of all
+        network.part("ab", "cd")      # nothing passes between the two; `network.part("a", "b", both=False)`: from a to b only
+        network.rejoin()
+        network.shape("b", "4mbit")   # what b sends
 
-Needs root and the commands ip, unshare and nsenter; `why_not()` says what is missing, or nothing. The namespaces live as long
+Needs root and the commands ip, unshare and nsenter, for losses and partitions iptables too, for rates tc; `why_not()` says what is
+missing, or nothing. The namespaces live as long
 as the processes that hold them, which end with the test."""
 import os
 import shutil
@@ -14,10 +19,11 @@ import subprocess
 from agents import die_with_parent, wait_for
 
 
-def why_not():
+def why_not(*more):
+    """more: further commands that are needed."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    missing = [name for name in ("ip", "unshare", "nsenter") if not shutil.which(name)]
+    missing = [name for name in ("ip", "unshare", "nsenter", *more) if not shutil.which(name)]
     if missing:
         return f"network namespaces need {', '.join(missing)}"
     done = subprocess.run(["unshare", "-n", "true"], stderr=subprocess.PIPE, text=True)
@@ -82,3 +88,24 @@ class Network:
     def heal(self, name):
         for direction in ("from", "to"):
             self.ip("router", "rule", "del", direction, self.address(name), "blackhole")
+
+    def lose(self, share):
+        """This share of all packets that the router forwards; what stood before is over."""
+        self.run("router", "iptables", "-t", "mangle", "-F", "FORWARD")
+        if share > 0:
+            self.run("router", "iptables", "-t", "mangle", "-A", "FORWARD", "-m", "statistic", "--mode", "random",
+                     "--probability", str(share), "-j", "DROP")
+
+    def part(self, some, others, both=True):
+        for one in some:
+            for other in others:
+                for source, target in ((one, other), (other, one))[:2 if both else 1]:
+                    self.run("router", "iptables", "-A", "FORWARD", "-s", self.address(source), "-d", self.address(target), "-j", "DROP")
+
+    def rejoin(self):
+        self.run("router", "iptables", "-F", "FORWARD")
+
+    def shape(self, name, rate):
+        """What the host sends is slowed to a rate of tc."""
+        self.run(name, "tc", "qdisc", "replace", "dev", "up0", "root", "handle", "1:", "htb", "default", "1")
+        self.run(name, "tc", "class", "replace", "dev", "up0", "parent", "1:", "classid", "1:1", "htb", "rate", rate, "burst", "15k")

@@ -101,7 +101,7 @@ struct swarm_agent {
   struct swarm *swarm;
   size_t self;
   bool is_member, is_alive;
-  uint64_t life;
+  uint64_t life, born_ms;
   struct round_machine *machine;
   struct round_config config;
   size_t n_peers, peers[SWARM_MAX]; /* by index: which agent */
@@ -570,6 +570,7 @@ static inline void store_published(struct swarm_agent *a, const struct scribe_jo
 }
 
 static inline void store_committed(struct swarm_agent *a, const struct scribe_job *job) {
+  HOLDS(job->commitment.seconds * 1000 <= (double)(a->swarm->now_ms - a->born_ms)); /* no longer than it lives */
   struct durable *d = &a->durable;
   const struct store_commitment *c = &job->commitment;
   ck_assert_msg(label_is_after(c->label, d->committed), "agent %zu: committed %llu+%u after %llu+%u", a->self,
@@ -680,6 +681,7 @@ static inline void swarm_start(struct swarm *s, size_t which) {
   MUST(!a->is_alive);
   d->boot_epoch = ((d->boot_epoch >> 32) + 1) << 32 | (a->life & 0xffff);
   a->life++;
+  a->born_ms = s->now_ms;
   a->is_alive = true;
   a->trainer_free_ms = a->scribe_free_ms = a->next_tick_ms = 0;
   a->config.boot_epoch = d->boot_epoch;

@@ -1,0 +1,67 @@
+"""How soon an agent is there: for its peers, and after a kill with a large model; what it costs when it has nothing to do."""
+import os
+import statistics
+import time
+
+from agents import Swarm, wait_for
+from campaigns.crash import start, wait_trains
+from campaigns.force import Outcome, control
+
+BIG = "dense 4096, relu, dense 4096, relu, dense classes"  # 64 MiB
+
+
+def first_session(sizes):
+    """From the start of a process to a session with a peer that waits for it."""
+    seconds = []
+    with Swarm("ab", [("a", "b")], rows=60, test_rows=60) as swarm:
+        a, b = swarm["a"], swarm["b"]
+        a.start().wait_answers()
+        for _ in range(sizes.of(5, 30)):
+            start(b)
+            wait_for(lambda: a.state_of("b") == "alive", 20, "they have a session", every=0.005)
+            seconds.append(time.monotonic() - b.started_s)
+            b.stop()
+            wait_for(lambda: a.state_of("b") != "alive", 20, "it is gone", every=0.01)
+    with Swarm("ab", [("a", "b")], rows=60, test_rows=60, peers={"a": {"b": {"address": None}}, "b": {"a": {"address": None}}}) as swarm:
+        swarm.start()
+        swarm["a"].wait_answers()
+        time.sleep(1)
+        failures = control(swarm["a"].state_of("b") != "alive", "nobody knew an address")
+    return Outcome(len(seconds), failures, statistics.median(seconds), f"worst {max(seconds):.3f} s")
+
+
+def recovery(sizes):
+    """kill -9 of an agent with a model of 64 MiB: from its start to work on a round."""
+    seconds, failures = [], []
+    with Swarm("a", [], rows=8, test_rows=8, sites={"a": {"listen": []}},
+               job={"model": BIG, "train": {"epochs": None, "steps": 1, "batch": 8, "learning_rate": 0.001}}) as swarm:
+        a = swarm["a"]
+        start(a)
+        a.wait_round(1, 120)
+        for _ in range(sizes.of(2, 20)):
+            told = a.job()["round"]
+            a.kill()
+            start(a)
+            seconds.append(wait_trains(a, 60))
+            if a.job()["round"] < told:
+                failures.append(f"round {told} was told, it began again at {a.job()['round']}")
+            a.wait_round(a.job()["round"] + 1, 120)
+        failures += control(a.job()["round"] >= 2, "no round was committed")
+    return Outcome(len(seconds), failures, statistics.median(seconds), f"worst {max(seconds):.2f} s, with a model of 64 MiB")
+
+
+def cpu_s(site):
+    with open(f"/proc/{site.process.pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle(sizes):
+    """Three agents that have finished, with sessions between them."""
+    with Swarm("abc", [("a", "b"), ("b", "c"), ("a", "c")], rows=60, test_rows=60, job={"count": 2}) as swarm:
+        swarm.start()
+        swarm.wait_finished(60)
+        begin, before = time.monotonic(), {site.name: cpu_s(site) for site in swarm}
+        time.sleep(sizes.of(6, 60))
+        shares = [100 * (cpu_s(site) - before[site.name]) / (time.monotonic() - begin) for site in swarm]
+    return Outcome(3, [], max(shares), f"{[round(s, 2) for s in shares]} % of a core")
