@@ -105,6 +105,7 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
   m->own = (struct position){resume->sequence_epoch, resume->sequence, resume->chain};
   m->last_sequence = resume->sequence;
   m->starts_chain = digest_is_zero(&resume->chain) || resume->fell_back; /* the model does not go with the chain */
+  m->started_ms = now_ms; /* the training of what it resumes belongs to another life */
   m->wait_until_ms = now_ms + m->config.meet_ms;
   for (size_t i = 0; i < m->config.n_peers; i++)
     m->peers[i].merged = positions[i];
@@ -121,7 +122,6 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
 /* Where the store has left off. */
 static void go_on(struct round_machine *m, uint64_t now_ms) {
   if (m->resume_at == RESUME_PUBLISHED) {
-    m->started_ms = now_ms; /* its training belongs to another life */
     machine_start_gather(m, now_ms);
   } else if (m->resume_at == RESUME_COMMITTED) {
     machine_enter(m, PHASE_IDLE);

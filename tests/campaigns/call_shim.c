@@ -66,9 +66,9 @@ static bool is_under(const char *path) {
 }
 
 static bool fd_is_under(int fd) {
-  char link[40], path[PATH_MAX];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t n = readlink(link, path, sizeof path - 1);
+  char entry[40], path[PATH_MAX];
+  snprintf(entry, sizeof entry, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(entry, path, sizeof path - 1);
   if (n < 0)
     return false;
   path[n] = '\0';
@@ -97,11 +97,11 @@ static bool fails(const char *call) {
   if (atomic_fetch_add(&n_seen, 1) + 1 != strtoul(at, NULL, 10))
     return false;
   tell_fired();
-  errno = atoi(number);
+  errno = (int)strtol(number, NULL, 10);
   return true;
 }
 
-// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's are reserved
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses): libc's are reserved; types, lists
 #define BY_FD(name, kind, parameters, arguments)                                                                       \
   int name parameters {                                                                                                \
     int(*real) parameters;                                                                                             \
@@ -163,7 +163,6 @@ OPEN(open)
 OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
-// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 /* ---- memory */
 
@@ -184,7 +183,8 @@ static int find_text(struct dl_phdr_info *object, size_t n, void *context) {
 }
 
 __attribute__((constructor)) static void find_program(void) {
-  if (is_on("SHIM_CALL") && strcmp(getenv("SHIM_CALL"), "memory") == 0)
+  const char *chosen = getenv("SHIM_CALL");
+  if (chosen != NULL && strcmp(chosen, "memory") == 0)
     dl_iterate_phdr(find_text, NULL);
 }
 
@@ -203,3 +203,4 @@ void *calloc(size_t n, size_t size) {
 void *realloc(void *old, size_t n) {
   return is_refused(__builtin_return_address(0)) ? NULL : __libc_realloc(old, n);
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name,bugprone-macro-parentheses)

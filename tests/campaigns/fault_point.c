@@ -14,7 +14,7 @@ void fault_point(const char *name) {
   static atomic_ulong n_passed;
   const char *chosen = getenv("FAULT_POINT"), *log = getenv("FAULT_POINT_LOG");
   char text[64];
-  unsigned long at = 0;
+  size_t n_name = strlen(name);
   if (log != NULL) {
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     int n = snprintf(text, sizeof text, "%s\n", name);
@@ -22,8 +22,8 @@ void fault_point(const char *name) {
       abort();
     close(fd);
   }
-  if (chosen == NULL || sscanf(chosen, "%63s %lu", text, &at) != 2 || strcmp(text, name) != 0)
+  if (chosen == NULL || strncmp(chosen, name, n_name) != 0 || chosen[n_name] != ' ')
     return;
-  if (atomic_fetch_add(&n_passed, 1) + 1 == at)
+  if (atomic_fetch_add(&n_passed, 1) + 1 == strtoul(chosen + n_name, NULL, 10))
     kill(getpid(), SIGKILL);
 }

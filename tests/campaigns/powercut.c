@@ -311,13 +311,14 @@ int mkdirat(int dir_fd, const char *path, mode_t mode) {
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
-int sqlite3_exec(sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context, char **why) {
+int sqlite3_exec(sqlite3 *d, const char *sql, int (*callback)(void *, int, char **, char **), void *context,
+                 char **errmsg) {
   int (*real)(sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
   *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_exec");
   bool is_bare = is_recording && strcmp(control, "bare") == 0;
   return is_bare && (strcmp(sql, "BEGIN IMMEDIATE") == 0 || strcmp(sql, "COMMIT") == 0)
              ? SQLITE_OK
-             : real(d, sql, row, context, why);
+             : real(d, sql, callback, context, errmsg);
 }
 
 /* ---- the rounds */

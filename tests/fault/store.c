@@ -147,7 +147,7 @@ static void judge(size_t n_acked) {
   struct store_resume r;
   MUST(fixture_try(&f, 7, &s) == ERR_OK);
   MUST(store_resume(s, &job_one, &r, f.why) == ERR_OK && !r.fell_back);
-  uint64_t steps = 2 * r.committed.round + (r.at == RESUME_PUBLISHED), acked = 2 * N_ROUNDS + n_acked;
+  uint64_t steps = 2 * r.committed.round + (r.at == RESUME_PUBLISHED), acked = (uint64_t)2 * N_ROUNDS + n_acked;
   MUST(steps >= acked && steps <= acked + 1);
   store_close(s);
 }

@@ -570,7 +570,8 @@ static inline void store_published(struct swarm_agent *a, const struct scribe_jo
 }
 
 static inline void store_committed(struct swarm_agent *a, const struct scribe_job *job) {
-  HOLDS(job->commitment.seconds * 1000 <= (double)(a->swarm->now_ms - a->born_ms)); /* no longer than it lives */
+  HOLDS(!(job->commitment.seconds * 1000 >
+          (double)(a->swarm->now_ms - a->born_ms))); /* no longer than it lives; NaN: none */
   struct durable *d = &a->durable;
   const struct store_commitment *c = &job->commitment;
   ck_assert_msg(label_is_after(c->label, d->committed), "agent %zu: committed %llu+%u after %llu+%u", a->self,
