@@ -8,6 +8,7 @@
 #include "agent/cli/table.h"
 #include "agent/cli/verbs.h"
 #include "agent/clock.h"
+#include "agent/sim/learning.h"
 #include "agent/sim/tally.h"
 #include "agent/sim/trace.h"
 
@@ -18,13 +19,14 @@ enum { MAX_SHOWN = 24 };
 static json_t *row_json(const struct sim_agent *a, const struct sim_tally_row *r) {
   enum err reason = sim_tally_reason(r);
   struct round_label at = a->durable.committed;
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:s?, s:I, s:f}", "agent",
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:s?, s:I, s:f, s:o}", "agent",
                    (json_int_t)a->number, "round", (json_int_t)at.round, "sub", (json_int_t)at.sub, "merged_rounds",
                    (json_int_t)r->n_rounds, "short_rounds", (json_int_t)r->n_short, "jumps", (json_int_t)r->n_jumps,
                    "round_seconds", sim_tally_round_s(r), "sent_bytes", (json_int_t)r->sent_bytes, "received_bytes",
                    (json_int_t)r->received_bytes, "taken", (json_int_t)r->n_merged, "left_out",
                    (json_int_t)r->n_left_out, "reason", reason ? err_name(reason) : NULL, "last", (json_int_t)r->n_last,
-                   "arrival_seconds", sim_tally_arrival_s(r));
+                   "arrival_seconds", sim_tally_arrival_s(r), "headline",
+                   r->has_headline ? json_real(r->headline) : json_null());
 }
 
 json_t *sim_broken_json(const struct sim *s) {
@@ -38,7 +40,7 @@ json_t *sim_broken_json(const struct sim *s) {
 
 static json_t *sim_json(const struct scenario *c, const struct sim *s, const struct sim_tally *t, double wall_s) {
   char trace[17];
-  double round_s = 0;
+  double round_s = 0, headline = 0, n_headlines = 0;
   uint64_t n_timed = 0, n_merged = 0, n_left_out = 0, n_sent = 0;
   json_t *rows = json_array();
   snprintf(trace, sizeof trace, "%016" PRIx64, s->trace);
@@ -46,17 +48,20 @@ static json_t *sim_json(const struct scenario *c, const struct sim *s, const str
     const struct sim_tally_row *r = &t->rows[i];
     json_array_append_new(rows, row_json(s->agents[i], r));
     n_timed += sim_tally_round_s(r) > 0;
+    n_headlines += r->has_headline;
+    headline += r->has_headline ? r->headline : 0;
     round_s += sim_tally_round_s(r);
     n_merged += r->n_merged;
     n_left_out += r->n_left_out;
     n_sent += r->sent_bytes;
   }
-  return json_pack("{s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o, s:o}", "agents",
+  return json_pack("{s:I, s:I, s:s, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o, s:o, s:o}", "agents",
                    (json_int_t)c->n_agents, "seed", (json_int_t)c->seed, "trace", trace, "seconds",
                    (double)(s->now_ms - SIM_START_MS) / 1e3, "wall_seconds", wall_s, "events", (json_int_t)s->n_events,
                    "frames", (json_int_t)s->n_frames, "round_seconds", n_timed ? round_s / (double)n_timed : 0.0,
                    "sent_bytes", (json_int_t)n_sent, "taken", (json_int_t)n_merged, "left_out", (json_int_t)n_left_out,
-                   "broken", sim_broken_json(s), "rows", rows);
+                   "headline", n_headlines > 0 ? json_real(headline / n_headlines) : json_null(), "broken",
+                   sim_broken_json(s), "rows", rows);
 }
 
 /* For people the ones that the others waited for longest. */
@@ -112,6 +117,8 @@ static void view_summary(const json_t *data, FILE *out) {
   fprintf(out, " sent in all, %.1f %% of updates left out\n", updates > 0 ? 100 * left_out / updates : 0);
   fprintf(out, "trace %s, seed %.0f; %.0f events in %.2f s\n", json_string_value(json_object_get(data, "trace")),
           json_number_value(json_object_get(data, "seed")), events, wall);
+  if (!json_is_null(json_object_get(data, "headline")))
+    fprintf(out, "headline of the models, mean: %.4f\n", json_number_value(json_object_get(data, "headline")));
   sim_broken_view(json_object_get(data, "broken"), out);
 }
 
@@ -128,7 +135,8 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
                                           {"LEFT OUT", "left_out", FORM_COUNT},
                                           {"WHY", "reason", FORM_TEXT | COLUMN_IF_ANY},
                                           {"LAST", "last", FORM_COUNT},
-                                          {"ARRIVES AFTER", "arrival_seconds", FORM_DURATION}};
+                                          {"ARRIVES AFTER", "arrival_seconds", FORM_DURATION},
+                                          {"HEADLINE", "headline", FORM_SCORE | COLUMN_IF_ANY}};
   const json_t *rows = json_object_get(data, "rows");
   bool is_tsv = call->format == FORMAT_TSV;
   json_t *shown = is_tsv ? NULL : rows_shown(rows);
@@ -163,23 +171,62 @@ static void run(struct call *call, const struct scenario *c, struct sim *s, stru
     answer_warn(call, "%s: %s; the trace has only the beginning", call->flags[SIM_TRACE], err_sentence(r->error));
 }
 
-static int simulate(struct call *call, const struct scenario *c) {
-  struct recording r = {0};
-  struct sim_tally tally;
-  const char *path = call->flags[SIM_TRACE];
-  enum err e = path ? trace_create(path, c, &r.writer) : ERR_OK;
+/* What learns, where that is asked for. */
+struct learning {
+  struct config *config;
+  struct sim_learning *learning; /* NULL: vectors of numbers */
+};
+
+/* False: it is answered why not. */
+static bool learning_open(struct call *call, struct sim *s, struct learning *out) {
+  const struct site_job_config *job;
+  char why[MAX_REASON_BYTES];
+  *out = (struct learning){0};
+  if (!call->flags[SIM_LEARN])
+    return true;
+  call->site_path = call->flags[SIM_LEARN];
+  if (!call_load_job(call, &out->config, &job))
+    return false;
+  enum err e = sim_learning_open(out->config, job, s, &out->learning, why);
   if (e)
-    return answer_error(call, EXIT_USAGE, err_name(e), "name a file that can be written", "--trace: %s: %s", path,
-                        err_sentence(e));
-  struct sim *s = scenario_sim(c);
+    answer_error(call, EXIT_USAGE, err_name(e), NULL, "--learn: %s", why);
+  return e == ERR_OK;
+}
+
+static void learning_close(struct learning *l) {
+  sim_learning_close(l->learning);
+  config_free(l->config);
+}
+
+static int answer_run(struct call *call, const struct scenario *c, struct sim *s, const struct learning *l,
+                      struct recording *r) {
+  struct sim_tally tally;
   sim_tally_watch(&tally, s);
   double start_s = clock_s();
-  run(call, c, s, &r);
-  int code = answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
-  if (code == EXIT_DONE && s->n_broken > 0)
-    code = EXIT_FAILED;
-  sim_free(s);
+  run(call, c, s, r);
+  const char *why = NULL;
+  enum err fault = l->learning ? sim_learning_fault(l->learning, &why) : ERR_OK;
+  int code = fault ? answer_error(call, EXIT_USAGE, err_name(fault), NULL, "%s", why)
+                   : answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
   sim_tally_done(&tally);
+  return code == EXIT_DONE && s->n_broken > 0 ? EXIT_FAILED : code;
+}
+
+static int simulate(struct call *call, const struct scenario *c) {
+  struct recording r = {0};
+  struct learning l;
+  const char *path = call->flags[SIM_TRACE];
+  struct sim *s = scenario_sim(c);
+  int code = EXIT_USAGE;
+  bool is_open = learning_open(call, s, &l);
+  enum err e = is_open && path ? trace_create(path, c, &r.writer) : ERR_OK;
+  if (e)
+    code = answer_error(call, EXIT_USAGE, err_name(e), "name a file that can be written", "--trace: %s: %s", path,
+                        err_sentence(e));
+  else if (is_open)
+    code = answer_run(call, c, s, &l, &r);
+  sim_free(s);
+  learning_close(&l);
   return code;
 }
 
@@ -205,7 +252,7 @@ static const struct {
     {SIM_RANDOM, sim_random, 1U << SIM_RANDOM | 1U << SIM_SEED},
     {SIM_FROM, sim_plan,
      1U << SIM_FROM | 1U << SIM_AGENTS | 1U << SIM_LINK | 1U << SIM_TRAINING | 1U << SIM_SLOW | 1U << SIM_SEED},
-    {N_SIM_FLAGS, sim_scenario, 1U << SIM_SEED | 1U << SIM_TRACE}};
+    {N_SIM_FLAGS, sim_scenario, 1U << SIM_SEED | 1U << SIM_TRACE | 1U << SIM_LEARN}};
 
 int verb_sim(struct call *call) {
   size_t i = 0;

@@ -19,6 +19,7 @@ enum sim_flag {
   SIM_LINK,
   SIM_TRAINING,
   SIM_SLOW,
+  SIM_LEARN,
   N_SIM_FLAGS
 };
 _Static_assert((int)N_SIM_FLAGS <= (int)MAX_FLAGS, "verbs.c");

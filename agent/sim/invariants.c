@@ -75,7 +75,7 @@ static bool should_move(const struct sim_agent *a) {
 }
 
 static uint64_t writing_ms(const struct sim_agent *a) {
-  uint64_t bytes = 4 * a->sim->dims * sizeof(double);
+  uint64_t bytes = 4 * (uint64_t)a->config.full_bytes;
   return a->host.writing_ms + (a->host.disk_bytes_per_s > 0 ? bytes * 1000 / a->host.disk_bytes_per_s : 0);
 }
 

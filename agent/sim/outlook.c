@@ -26,8 +26,7 @@ static uint64_t n_slow(const struct outlook_order *o, uint64_t n) {
 }
 
 /* The line of a site is what all its links share. */
-static struct scenario scenario_of(const struct outlook_order *o, uint64_t n, double scale,
-                                   struct scenario_hosts *slow) {
+static struct scenario scenario_of(const struct outlook_order *o, uint64_t n, struct scenario_hosts *slow) {
   struct scenario c = {.seed = o->seed,
                        .n_agents = n,
                        .topology = topology_of(n, o->degree),
@@ -36,11 +35,11 @@ static struct scenario scenario_of(const struct outlook_order *o, uint64_t n, do
                        .rounds = OUTLOOK_ROUNDS,
                        .duration_s = 1e9,
                        .round = o->round};
-  c.model_kib = ((uint64_t)((double)o->payload_bytes / scale) + BYTES_PER_KIB - 1) / BYTES_PER_KIB;
+  c.model_kib = (o->payload_bytes + BYTES_PER_KIB - 1) / BYTES_PER_KIB;
   c.link.delay_ms = o->delay_ms;
   c.host = (struct scenario_host){.speed = 1,
-                                  .up_kbit = o->rate_kbit / scale,
-                                  .down_kbit = o->rate_kbit / scale,
+                                  .up_kbit = o->rate_kbit,
+                                  .down_kbit = o->rate_kbit,
                                   .loading_ms = 100,
                                   .training_ms = (uint64_t)(o->training_s * MS_PER_S) + 1,
                                   .merging_ms = 5,
@@ -176,7 +175,7 @@ static double second_eigenvalue_squared(const struct sim *s, double gamma) {
 static uint64_t rounds_to_agree(const struct outlook_order *o, double left_out) {
   static const double squared = 1e-4;
   struct scenario_hosts slow;
-  struct scenario c = scenario_of(o, o->n_agents, 1, &slow);
+  struct scenario c = scenario_of(o, o->n_agents, &slow);
   c.model_kib = 1;
   c.n_hosts = 0;
   struct sim *s = scenario_sim(&c);
@@ -193,9 +192,8 @@ static uint64_t rounds_to_agree(const struct outlook_order *o, double left_out) 
 struct outlook outlook_of(const struct outlook_order *o) {
   uint64_t wanted = o->degree + 4 > OUTLOOK_SIMULATED ? o->degree + 4 : OUTLOOK_SIMULATED;
   uint64_t n = smaller(o->n_agents, wanted);
-  double scale = o->payload_bytes > OUTLOOK_PAYLOAD_BYTES ? (double)o->payload_bytes / OUTLOOK_PAYLOAD_BYTES : 1;
   struct scenario_hosts slow;
-  struct scenario c = scenario_of(o, n, scale, &slow);
+  struct scenario c = scenario_of(o, n, &slow);
   struct sim *s = scenario_sim(&c);
   struct watching w = {.last_ms = calloc((size_t)n + 1, sizeof(uint64_t)),
                        .rounds = calloc((size_t)(n + 1) * OUTLOOK_ROUNDS, sizeof(double)),
@@ -208,7 +206,7 @@ struct outlook outlook_of(const struct outlook_order *o) {
   struct outlook out = {.n_simulated = n};
   double sent = 0, n_commits = 0;
   for (size_t i = 0; i < n; i++) {
-    sent += (double)w.tally.rows[i].sent_bytes * scale;
+    sent += (double)w.tally.rows[i].sent_bytes;
     n_commits += (double)(w.tally.rows[i].n_rounds + w.tally.rows[i].n_short + w.tally.rows[i].n_jumps);
   }
   uint64_t ordinary = n - n_slow(o, n);

@@ -1,8 +1,7 @@
 /* An outlook: what a swarm of so many sites would do, from a short simulation of it and the mixing matrix of the whole.
  *
  * The time of a round hangs on model, line, training and degree, not on how many agents there are: a few more than the
- * degree, OUTLOOK_SIMULATED at least, are simulated, without ciphers. A payload above OUTLOOK_PAYLOAD_BYTES is simulated as so many
- * times smaller as the lines are made slower; that takes as long but for time-outs of the protocol, which stay as they are.
+ * degree, OUTLOOK_SIMULATED at least, are simulated, without ciphers and with payloads that are only said to be long.
  *
  * How many rounds the swarm takes to agree follows from the second largest eigenvalue l of W' = I - g (I - W), W the
  * Metropolis weights of all agents, g the gamma of the merge times the share of updates that come in time: a difference
@@ -14,8 +13,7 @@
 #include "agent/sim/scenario.h"
 
 enum {
-  OUTLOOK_SIMULATED = 12,
-  OUTLOOK_PAYLOAD_BYTES = 4 << 20,
+  OUTLOOK_SIMULATED = 24,
   OUTLOOK_ROUNDS = 8,
   OUTLOOK_WARM_UP = 3, /* rounds until the deadlines know the swarm */
   MAX_OUTLOOK_ROUNDS = 1000000,

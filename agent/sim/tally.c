@@ -41,6 +41,8 @@ void sim_tally_add(struct sim_tally *t, const struct sim_agent *a, const struct 
   own->last_ms = a->sim->now_ms;
   own->sent_bytes += c->sent_bytes;
   own->received_bytes += c->received_bytes;
+  own->has_headline = c->metrics.has_global || c->metrics.has_local;
+  own->headline = c->metrics.has_global ? c->metrics.global_headline : c->metrics.local_headline;
   for (size_t i = 0; i < a->n_peers; i++)
     if (a->peers[i].agent < t->n)
       on_row(&t->rows[a->peers[i].agent], &c->contributions[i]);

@@ -13,6 +13,8 @@ struct sim_tally_row {
   uint64_t n_reasons[ERR_COUNT]; /* why it was left out */
   uint64_t n_last;               /* it was the last of those that were waited for and came */
   uint64_t n_arrivals, arrivals_ms;
+  bool has_headline; /* of the last model: on the common test set, else its own */
+  double headline;
 };
 
 struct sim_tally {

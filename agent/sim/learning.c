@@ -1,0 +1,151 @@
+#include "agent/sim/learning.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/run/trainer.h"
+#include "agent/site_job.h"
+#include "base/must.h"
+#include "crypto/digest.h"
+#include "models/merging/codec.h"
+
+struct sim_learning {
+  struct sim_trainer table; /* the first: a simulation's trainer is this */
+  struct schema *schema;
+  struct digest first_weights;
+  struct site_job_config *jobs; /* [n], of one job file */
+  struct trainer **trainers;    /* [n], NULL: not started yet */
+  uint32_t *epoch_steps;        /* [n] */
+  size_t n;
+  enum err fault;
+  char why[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES];
+};
+
+/* The structure is written to but what the simulation sees of it is not. */
+static struct sim_learning *learning_of(const struct sim_agent *a) {
+  return (struct sim_learning *)(uintptr_t)a->sim->trainer;
+}
+
+/* The trainer's answer; of the job what the trainer does not take with it stays. */
+static void run(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  struct trainer *t = learning_of(a)->trainers[a->number];
+  struct pollfd done = {.fd = trainer_fd(t), .events = POLLIN};
+  struct trainer_job *moved = calloc(1, sizeof *moved);
+  struct trainer_result *answer;
+  MUST(moved != NULL);
+  *moved = *job;
+  *job = (struct trainer_job){.kind = moved->kind, .label = moved->label};
+  trainer_put(t, moved);
+  while (!(answer = trainer_poll(t)))
+    poll(&done, 1, -1);
+  *r = *answer;
+  free(answer); /* what is in it is the result's now */
+}
+
+/* A new life has a new trainer. */
+static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  struct sim_learning *l = learning_of(a);
+  const struct trainer_config config = {.site_job = &l->jobs[a->number],
+                                        .schema = l->schema,
+                                        .init = l->first_weights,
+                                        .n_copies = a->n_peers,
+                                        .n_jobs = 1};
+  trainer_stop(l->trainers[a->number]);
+  MUST(trainer_start(&config, &l->trainers[a->number]) == ERR_OK);
+  run(a, job, r);
+  l->epoch_steps[a->number] = r->epoch_steps;
+  if (r->error == ERR_OK || l->fault != ERR_OK)
+    return;
+  l->fault = r->error;
+  memcpy(l->why, r->sentence, sizeof l->why);
+}
+
+static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  run(a, job, r);
+  for (size_t i = 0; i < a->n_peers; i++)
+    a->peers[i].mixed = 0;
+  for (size_t k = 0; k < r->n_peers; k++)
+    if (r->peers[k].reason == ERR_OK && r->peers[k].use)
+      a->peers[r->peers[k].peer].mixed = r->peers[k].weight;
+}
+
+static uint32_t epoch_steps(const struct sim_agent *a) {
+  return learning_of(a)->epoch_steps[a->number];
+}
+
+static void set_sizes(struct round_config *config, const struct sim_learning *l, const struct codec *codec) {
+  static const uint8_t encodings[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
+                                              [CODEC_F16] = ENCODING_F16,
+                                              [CODEC_Q8] = ENCODING_Q8,
+                                              [CODEC_Q4] = ENCODING_Q4,
+                                              [CODEC_TOPK] = ENCODING_TOPK};
+  size_t n = schema_parameters(l->schema);
+  config->encoding = encodings[codec->kind];
+  config->link_bytes = codec_bound(*codec, n);
+  config->full_bytes = codec_full_bytes(n);
+}
+
+static enum err open_all(struct sim_learning *l, const struct config *c, const struct site_job_config *job,
+                         struct sim *s, char why[MAX_REASON_BYTES]) {
+  struct digest schema_digest, id = config_job_id(c, &job->job);
+  enum err e = schema_from_arch(job->job.arch, job->job.contract, &l->schema, why);
+  if (e)
+    return e;
+  schema_hash(l->schema, &digest_blake2b, &schema_digest);
+  l->first_weights = site_job_first_weights(job, &id, &schema_digest);
+  l->jobs = calloc(s->n_agents + 1, sizeof *l->jobs);
+  l->trainers = calloc(s->n_agents + 1, sizeof(void *));
+  l->epoch_steps = calloc(s->n_agents + 1, sizeof *l->epoch_steps);
+  if (!l->jobs || !l->trainers || !l->epoch_steps) {
+    snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
+    return ERR_NO_MEMORY;
+  }
+  l->n = s->n_agents;
+  for (size_t i = 0; i < s->n_agents; i++) {
+    l->jobs[i] = *job;
+    l->jobs[i].shadow = SHADOW_OFF;
+    l->jobs[i].train_seed = job->train_seed + i;
+    if (job->part > 0)
+      l->jobs[i].part = (uint32_t)i + 1;
+    set_sizes(&s->agents[i]->config, l, &job->job.contract->codec);
+  }
+  return ERR_OK;
+}
+
+enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
+                           struct sim_learning **out_learning, char out_why[MAX_REASON_BYTES]) {
+  if (job->job.contract->scale.rule == SCALE_POOLED) {
+    snprintf(out_why, MAX_REASON_BYTES, "scale: pooled is not simulated; write the numbers that the sites have found");
+    return ERR_UNSUPPORTED;
+  }
+  struct sim_learning *l = calloc(1, sizeof *l);
+  MUST(l != NULL);
+  enum err e = open_all(l, config, job, s, out_why);
+  if (e) {
+    sim_learning_close(l);
+    return e;
+  }
+  l->table = (struct sim_trainer){.load = load, .train = run, .merge = merge, .epoch_steps = epoch_steps};
+  s->trainer = &l->table;
+  *out_learning = l;
+  return ERR_OK;
+}
+
+enum err sim_learning_fault(const struct sim_learning *l, const char **out_why) {
+  *out_why = l->why;
+  return l->fault;
+}
+
+void sim_learning_close(struct sim_learning *l) {
+  if (!l)
+    return;
+  for (size_t i = 0; i < l->n; i++)
+    trainer_stop(l->trainers[i]);
+  free(l->trainers);
+  free(l->epoch_steps);
+  free(l->jobs);
+  schema_free(l->schema);
+  free(l);
+}

@@ -1,0 +1,26 @@
+/* Real training and merging in a simulated swarm: the agent's own trainer (agent/run/trainer.h) instead of a vector of numbers,
+ * for tens of agents. Every agent has the job and the data of one site file; where the job splits a public set agent i
+ * has part i + 1. A job of the trainer is done at once and takes the virtual time that the host model says, so that the
+ * story hangs on nothing but the seed, and models have the bits of one host.
+ *
+ * Beside invariants that look at numbers (WEIGHTS, COPY, KEY_ORDER, ONCE) all hold here, too. Not for jobs with pooled
+ * scaling. Each agent has a thread, of which one works at a time. The caller's thread. */
+#ifndef AGENT_SIM_LEARNING_H
+#define AGENT_SIM_LEARNING_H
+
+#include "agent/config.h"
+#include "agent/sim/sim.h"
+
+struct sim_learning;
+
+/* Before the start. The configuration lives as long. ERR_UNSUPPORTED with its reason; ERR_NO_MEMORY. */
+MUST_USE enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
+                                    struct sim_learning **out_learning, char out_why[MAX_REASON_BYTES]);
+
+/* ERR_OK: data were loaded. Else why they were not, with place and remedy in *out_why, which lives as long. */
+MUST_USE enum err sim_learning_fault(const struct sim_learning *l, const char **out_why);
+
+/* After sim_free. NULL is allowed. */
+void sim_learning_close(struct sim_learning *l);
+
+#endif
