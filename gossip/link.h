@@ -48,6 +48,7 @@ struct link {
   enum err (*frame_send)(void *context, uint64_t conn);
   void (*frame_drop)(void *context);
 
+  /* Ends what was dialled before. The address may be another one each time; a name in it is resolved each time. */
   void (*dial)(void *context, size_t peer, const char *address);
   void (*hang_up)(void *context, size_t peer); /* the dialled connection, at once and without an event */
   void (*kick)(void *context, uint64_t conn);  /* an accepted connection, soon: frames sent before still leave */

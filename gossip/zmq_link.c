@@ -143,11 +143,10 @@ static int descriptor_of(void *socket) {
   return fd;
 }
 
-static bool port_open(struct zmq_link *l, struct port *port, int type, const char *address) {
+static bool port_open(struct zmq_link *l, struct port *port, int type) {
   char name[32];
   snprintf(name, sizeof name, "%zu", (size_t)(port - l->ports));
-  snprintf(port->address, sizeof port->address, "%s", address);
-  port->socket = socket_new(l, type, address);
+  port->socket = socket_new(l, type, port->address);
   port->monitor = port->socket ? monitor_new(l->context, port->socket, name) : NULL;
   if (!port->monitor)
     return false;
@@ -575,7 +574,8 @@ static void dial(void *context, size_t peer, const char *address) {
   struct zmq_link *l = context;
   struct port *port = &l->ports[l->config.n_listen + peer];
   hang_up(l, peer);
-  bool is_ready = port->socket || port_open(l, port, ZMQ_DEALER, address);
+  snprintf(port->address, sizeof port->address, "%s", address); /* another one, if the peer has moved */
+  bool is_ready = port->socket || port_open(l, port, ZMQ_DEALER);
   port->step = DIAL_TRYING;
   if (is_ready && zmq_connect(port->socket, address) == 0)
     return;
@@ -699,7 +699,8 @@ static enum err bind_error(int code) {
 static enum err listen_all(struct zmq_link *l, char out_why[MAX_REASON_BYTES]) {
   for (size_t i = 0; i < l->config.n_listen; i++) {
     const char *address = l->config.listen[i];
-    if (port_open(l, &l->ports[i], ZMQ_ROUTER, address) && zmq_bind(l->ports[i].socket, address) == 0)
+    snprintf(l->ports[i].address, sizeof l->ports[i].address, "%s", address);
+    if (port_open(l, &l->ports[i], ZMQ_ROUTER) && zmq_bind(l->ports[i].socket, address) == 0)
       continue;
     int code = errno;
     snprintf(out_why, MAX_REASON_BYTES, "cannot listen on %.150s: %s", address, zmq_strerror(code));

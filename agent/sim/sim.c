@@ -284,6 +284,8 @@ static void open_node(struct sim_agent *a) {
                                  .n_jobs = 1,
                                  .payload_max_bytes = a->config.payload_max_bytes,
                                  .payload_bound = a->config.full_bytes,
+                                 .version_min = a->version_min,
+                                 .version_max = a->version_max,
                                  .max_members = s->max_members,
                                  .name = a->name,
                                  .now_ms = read_clock,

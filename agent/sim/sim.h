@@ -110,6 +110,7 @@ struct sim_agent {
   struct round_machine *machine;
 
   /* before the start; peers ascend by key, as agents do by number */
+  uint16_t version_min, version_max; /* of the protocol that it speaks; 0: all of this program */
   struct round_config config;
   size_t n_peers;
   struct sim_peer *peers;

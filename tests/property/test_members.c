@@ -176,7 +176,7 @@ static size_t count_false(const struct sim *s, uint64_t *since_ms) {
 }
 
 START_TEST(at_10_percent_loss_hardly_anybody_is_wrongly_dead) {
-  size_t n = sized(40, 100, 500), n_rounds = sized(4000, 100000, 1000000);
+  size_t n = sized(40, 100, 200), n_rounds = sized(4000, 100000, 300000);
   struct sim *s = swarm_new(n, 8, 6);
   uint64_t *since_ms = calloc(n * n, sizeof *since_ms);
   size_t n_false = 0, n_lived = 0;
@@ -260,6 +260,49 @@ START_TEST(control_traffic_of_an_agent_does_not_grow_with_the_swarm) {
 }
 END_TEST
 
+/* ---- old and new versions ------------------------------------------------------------------------------------------------ */
+
+static uint64_t dropped(const struct sim *s, size_t which, enum err reason) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < s->agents[which]->n_peers; i++)
+    n += s->agents[which]->node->peers[i].info.drops[err_drop_index(reason)];
+  return n;
+}
+
+static enum err reason_at(const struct sim *s, size_t which, size_t about) {
+  return s->agents[which]->node->peers[sim_peer_index(s->agents[which], about)].info.reason;
+}
+
+/* Half of them speak version 1, and one speaks only what is to come. */
+START_TEST(old_and_new_versions_learn_together_and_another_major_is_refused) {
+  enum { N = 8, ROUNDS = 10, FUTURE = 7 };
+  struct sim *s = swarm_new(N, 4, 10);
+  for (size_t i = 0; i < N; i++) {
+    s->agents[i]->host.training_ms = SECOND_MS;
+    if (i < N / 2)
+      s->agents[i]->version_min = s->agents[i]->version_max = 1;
+  }
+  s->agents[FUTURE]->version_min = s->agents[FUTURE]->version_max = GOSSIP_VERSION + 1;
+  sim_start_all(s);
+  sim_run(s, 5 * MINUTE_MS);
+  for (size_t i = 0; i < N; i++) {
+    ck_assert_uint_eq(dropped(s, i, ERR_FRAME), 0);
+    ck_assert_uint_eq(dropped(s, i, ERR_MESSAGE), 0);
+    for (size_t k = 0; k < s->agents[i]->n_peers; k++) {
+      size_t peer = s->agents[i]->peers[k].agent;
+      ck_assert_int_eq(reason_at(s, i, peer), i == FUTURE || peer == FUTURE ? ERR_VERSION : ERR_OK);
+    }
+    if (i != FUTURE)
+      ck_assert_uint_ge(s->agents[i]->durable.committed.round, ROUNDS);
+  }
+  ck_assert_int_eq(state_at(s, 4, 6), MEMBER_ALIVE); /* over 5 */
+  ck_assert_int_eq(state_at(s, 4, 3), MEMBER_ALIVE); /* by its session */
+  ck_assert_int_eq(state_at(s, 0, FUTURE), MEMBER_ABSENT);
+  ck_assert_uint_eq(s->n_broken, 0);
+  sim_free(s);
+}
+END_TEST
+
 START_TEST(one_seed_is_one_story_of_members) {
   uint64_t traces[2];
   for (size_t i = 0; i < 2; i++) {
@@ -277,9 +320,9 @@ START_TEST(one_seed_is_one_story_of_members) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN_WITHIN("members", SUITE_LIMIT_S, after_a_mass_restart_all_see_all_within_15_s,
-                          a_half_deaf_agent_makes_less_than_one_suspicion_a_minute,
-                          at_10_percent_loss_hardly_anybody_is_wrongly_dead,
-                          a_death_is_known_to_99_percent_within_15_beats,
-                          control_traffic_of_an_agent_does_not_grow_with_the_swarm, one_seed_is_one_story_of_members);
+  return SUITE_RUN_WITHIN(
+      "members", SUITE_LIMIT_S, after_a_mass_restart_all_see_all_within_15_s,
+      a_half_deaf_agent_makes_less_than_one_suspicion_a_minute, at_10_percent_loss_hardly_anybody_is_wrongly_dead,
+      a_death_is_known_to_99_percent_within_15_beats, control_traffic_of_an_agent_does_not_grow_with_the_swarm,
+      old_and_new_versions_learn_together_and_another_major_is_refused, one_seed_is_one_story_of_members);
 }

@@ -1,8 +1,9 @@
-/* A peer that speaks only protocol version 99: other_version KEY_FILE SWARM PEER_KEY tcp://host:port
+/* A peer that speaks other protocol versions: other_version KEY_FILE SWARM PEER_KEY tcp://host:port [VERSION]
  *
- * It dials one agent again and again until it is ended, and prints what it makes of the answers. */
+ * Only this one (99), and runs no job. It dials one agent again and again until it is ended, and prints what it makes of the answers. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -25,8 +26,13 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   printf("session %s: %s\n", is_up ? "up" : "down", err_name(reason));
 }
 
+static void on_ask_job(void *context, size_t peer, const struct digest *job) {
+  (void)context, (void)peer, (void)job;
+}
+
 int main(int argc, char **argv) {
-  MUST(argc == 5);
+  MUST(argc == 5 || argc == 6);
+  uint16_t version = argc == 6 ? (uint16_t)strtoul(argv[5], NULL, 10) : 99;
   char why[MAX_REASON_BYTES] = "";
   struct identity *identity;
   struct gossip_peer_config peer = {.name = "peer"};
@@ -35,20 +41,17 @@ int main(int argc, char **argv) {
     fprintf(stderr, "other_version: %s\n", why);
     return 1;
   }
-  const struct gossip_job_config job = {.schema_text = "", .contract_text = ""};
   struct gossip_config config = {.identity = identity,
                                  .boot_epoch = 1,
                                  .peers = &peer,
                                  .n_peers = 1,
-                                 .jobs = &job,
-                                 .n_jobs = 1,
                                  .payload_max_bytes = 1 << 20,
-                                 .version_min = 99,
-                                 .version_max = 99,
+                                 .version_min = version,
+                                 .version_max = version,
                                  .now_ms = now_ms};
   struct swarm_id swarm = swarm_id(argv[2]);
   memcpy(config.swarm, swarm.bytes, sizeof config.swarm);
-  struct gossip_events events = {.on_session = on_session};
+  struct gossip_events events = {.on_session = on_session, .on_ask_job = on_ask_job};
   struct gossip *gossip;
   if (gossip_open(&config, &events, &gossip, why)) {
     fprintf(stderr, "other_version: %s\n", why);
