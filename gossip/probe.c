@@ -1,7 +1,7 @@
 #include "gossip/probe.h"
 
 static uint64_t silent_ms(const struct probe_self *self, uint64_t beat_ms) {
-  return (self->health + 1) * PROBE_SILENT_BEATS_X2 * beat_ms / 2;
+  return beat_ms * PROBE_SILENT_BEATS_X2 / 2 * (self->health + 1);
 }
 
 static void worse(struct probe_self *self, uint64_t now_ms) {

@@ -11,9 +11,7 @@
 #include "tests/size.h"
 #include "tests/unit/suite.h"
 
-enum { SECOND_MS = 1000, MINUTE_MS = 60000 };
-
-static const uint64_t FAR_MS = UINT64_C(1) << 40;
+static const uint64_t SECOND_MS = 1000, MINUTE_MS = 60000, FAR_MS = UINT64_C(1) << 40;
 
 /* Both know each other, and both dial. */
 static void link_pair(struct sim *s, size_t a, size_t b) {
@@ -264,13 +262,18 @@ END_TEST
 
 static uint64_t dropped(const struct sim *s, size_t which, enum err reason) {
   uint64_t n = 0;
-  for (size_t i = 0; i < s->agents[which]->n_peers; i++)
-    n += s->agents[which]->node->peers[i].info.drops[err_drop_index(reason)];
+  struct gossip_peer_info info;
+  for (size_t i = 0; i < s->agents[which]->n_peers; i++) {
+    gossip_peer_info(s->agents[which]->node, i, &info);
+    n += info.drops[err_drop_index(reason)];
+  }
   return n;
 }
 
 static enum err reason_at(const struct sim *s, size_t which, size_t about) {
-  return s->agents[which]->node->peers[sim_peer_index(s->agents[which], about)].info.reason;
+  struct gossip_peer_info info;
+  gossip_peer_info(s->agents[which]->node, sim_peer_index(s->agents[which], about), &info);
+  return info.reason;
 }
 
 /* Half of them speak version 1, and one speaks only what is to come. */

@@ -8,7 +8,9 @@
 #include "tests/unit/suite.h"
 
 /* Agents 0 … N − 1 by ascending key; tables know each other by what their tests carry over. */
-enum { N = 5, START = 1000000, BEAT = 1000, EPOCH = 7 };
+enum { N = 5, EPOCH = 7 };
+
+static const uint64_t START = 1000000, BEAT = 1000;
 
 static struct identity *ids[N];
 static struct members tables[N];
@@ -29,8 +31,8 @@ static struct identity *identity_numbered(uint16_t n) {
 static void setup(void) {
   ck_assert_int_eq(random_open(), ERR_OK);
   now_ms = START;
-  for (uint16_t i = 0; i < N; i++)
-    ids[i] = identity_numbered(i + 1);
+  for (size_t i = 0; i < N; i++)
+    ids[i] = identity_numbered((uint16_t)(i + 1));
   qsort(ids, N, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
 }
 
@@ -51,6 +53,7 @@ static struct members *table_open(size_t i, size_t first, size_t n) {
                                   .max = MAX_MEMBERS,
                                   .beat_ms = BEAT,
                                   .seal = members_seal_of(ids[i])};
+  members_done(&tables[i]);
   ck_assert_int_eq(members_init(&tables[i], &config, now_ms), ERR_OK);
   return &tables[i];
 }
@@ -412,7 +415,8 @@ int main(void) {
   };
   TCase *tcase = tcase_create("members");
   tcase_add_checked_fixture(tcase, setup, teardown);
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+  for (size_t i = 0; i < sizeof tests / sizeof tests[0];
+       i++) // NOLINT(bugprone-sizeof-expression): an array of pointers
     tcase_add_test(tcase, tests[i]);
   return suite_run_case("members", tcase);
 }
