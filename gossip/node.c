@@ -590,7 +590,9 @@ size_t gossip_strangers(const struct gossip *g, struct gossip_stranger *out_rows
 }
 
 void gossip_stranger_drops(const struct gossip *g, uint64_t out_drops[N_DROPS]) {
-  memcpy(out_drops, g->strangers.drops, sizeof g->strangers.drops);
+  memset(out_drops, 0, N_DROPS * sizeof *out_drops);
+  if (g->strangers.drops)
+    memcpy(out_drops, g->strangers.drops, N_DROPS * sizeof *out_drops);
 }
 
 uint64_t gossip_sent_bytes(const struct gossip *g) {

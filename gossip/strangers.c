@@ -27,6 +27,7 @@ void strangers_done(struct strangers *s) {
   for (size_t i = 0; i < s->n_rows; i++)
     free(s->rows[i].address);
   free(s->rows);
+  free(s->drops);
   *s = (struct strangers){0};
 }
 
@@ -88,7 +89,9 @@ bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms) 
 void strangers_count(struct strangers *s, const char *address, enum err reason, uint64_t now_ms) {
   struct stranger_row *row = row_of(s, address, now_ms);
   int drop = err_drop_index(reason);
-  if (drop >= 0)
+  if (drop >= 0 && !s->drops)
+    s->drops = calloc(N_DROPS, sizeof *s->drops);
+  if (drop >= 0 && s->drops)
     s->drops[drop]++;
   if (!row)
     return;

@@ -21,7 +21,7 @@ struct strangers {
   } * rows; /* [n_rows], at most MAX_STRANGERS */
   size_t n_rows, capacity;
   struct bucket total;
-  uint64_t drops[N_DROPS]; /* of all addresses, also of those whose row was taken */
+  uint64_t *drops; /* own, [N_DROPS]; NULL: none yet; of all addresses, also of those whose row was taken */
 };
 
 void strangers_init(struct strangers *s, uint64_t now_ms);

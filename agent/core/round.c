@@ -44,6 +44,9 @@ void round_free(struct round_machine *m) {
     peer_done(&m->peers[i]);
   trainer_result_free(m->trained);
   free(m->back.path);
+  free(m->back.note);
+  free(m->notice);
+  free(m->publishing.manifest);
   scribe_job_free(m->held);
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);
@@ -491,8 +494,8 @@ void round_fill_state(const struct round_machine *m, size_t peer, struct wire_st
       .finished = m->phase == PHASE_FINISHED,
       .epoch_steps = m->epoch_steps,
   };
-  if (m->committed.round < m->notice_round + NOTICE_ROUNDS)
-    out_state->notice = m->notice;
+  if (m->notice && m->committed.round < m->notice_round + NOTICE_ROUNDS)
+    out_state->notice = *m->notice;
 }
 
 void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_job *out_hello) {

@@ -43,8 +43,14 @@
 #include "gossip/gossip.h"
 #include "store/store.h"
 
+/* Of every own manifest. */
+struct round_identity {
+  struct swarm_id swarm;
+  struct digest job, schema, contract;
+};
+
 struct round_config {
-  struct manifest identity;        /* swarm, job, schema, contract, origin of every own manifest */
+  struct round_identity identity;
   uint8_t encoding;                /* of differences */
   size_t link_bytes, full_bytes;   /* of a difference at most, of a full copy */
   uint64_t payload_max_bytes;      /* of all that waits */
@@ -123,7 +129,7 @@ void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch);
 
 /* To be taken back to a kept model as soon as the machine is between rounds: not while an update of it is out or a commit
  * under way, so within a training and a gather. The round number stays, the next payload starts a chain, peers are told why.
- * The same again changes nothing; ERR_BUSY while another one waits; ERR_LIMIT: the note is too long. What becomes of it
+ * The same again changes nothing; ERR_BUSY while another one waits; ERR_LIMIT: the note is too long; ERR_NO_MEMORY. What becomes of it
  * is in round_roll_back_view. */
 MUST_USE enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note,
                                      int64_t at_unix_s);

@@ -13,15 +13,19 @@ static void forget_path(struct round_machine *m) {
 enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
   if (m->back.stage != BACK_NONE)
     return !m->back.path && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
-  if (strlen(note) >= sizeof m->back.note)
+  if (strlen(note) >= STORE_NOTE_BYTES)
     return ERR_LIMIT;
+  char *own = strdup(note);
+  if (!own)
+    return ERR_NO_MEMORY;
   machine_wake(m);
   m->back.stage = BACK_WAITS;
   m->back.error = ERR_OK;
   m->back.to = to;
   m->back.at_unix_s = at_unix_s;
   forget_path(m);
-  snprintf(m->back.note, sizeof m->back.note, "%s", note);
+  free(m->back.note);
+  m->back.note = own;
   return ERR_OK;
 }
 
@@ -145,7 +149,7 @@ void machine_on_restored(struct round_machine *m, struct trainer_result *r) {
   job->of_job = m->config.identity.job;
   job->label = m->back.to;
   job->at_unix_s = m->back.at_unix_s;
-  memcpy(job->note, m->back.note, sizeof job->note);
+  snprintf(job->note, sizeof job->note, "%s", m->back.note ? m->back.note : "");
   machine_put_write(m, job);
 }
 
@@ -179,8 +183,11 @@ void machine_on_rolled_back(struct round_machine *m, const struct scribe_result 
 }
 
 void machine_set_notice(struct round_machine *m, const struct store_roll_back *r) {
-  m->notice = (struct wire_notice){.kind = NOTICE_ROLLED_BACK, .round = r->to.round, .sub = r->to.sub};
-  snprintf(m->notice.text, sizeof m->notice.text, "%s", r->note);
+  if (!m->notice)
+    m->notice = malloc(sizeof *m->notice);
+  MUST(m->notice != NULL);
+  *m->notice = (struct wire_notice){.kind = NOTICE_ROLLED_BACK, .round = r->to.round, .sub = r->to.sub};
+  snprintf(m->notice->text, sizeof m->notice->text, "%s", r->note);
   m->notice_round = r->label.round;
 }
 

@@ -39,7 +39,7 @@ struct round_machine {
   bool encodes_full;      /* … as is the one of the training in work */
   struct {                /* handed to the scribe, not durable yet */
     struct position position;
-    uint8_t manifest[MANIFEST_BYTES];
+    uint8_t *manifest; /* own, [MANIFEST_BYTES] */
   } publishing;
 
   /* the round in work */
@@ -78,12 +78,12 @@ struct round_machine {
     enum phase from; /* where it was when the work began */
     enum err error;  /* of the last one */
     struct round_label to, label;
-    char note[STORE_NOTE_BYTES];
+    char *note; /* own; NULL: none */
     int64_t at_unix_s;
     char *path; /* own: of a model from elsewhere that is taken instead; NULL: none */
   } back;
-  struct wire_notice notice; /* what peers are told … */
-  uint64_t notice_round;     /* … until NOTICE_ROUNDS more than this one are committed */
+  struct wire_notice *notice; /* own: what peers are told … */
+  uint64_t notice_round;      /* … until NOTICE_ROUNDS more than this one are committed */
 
   uint64_t finished_at_ms;
   bool is_short, has_failed;

@@ -107,7 +107,8 @@ void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
 /* ---- publishing --------------------------------------------------------------------------------------------------- */
 
 static struct manifest own_manifest(const struct round_machine *m, const struct trainer_result *r, enum err missing) {
-  struct manifest own = m->config.identity;
+  const struct round_identity *id = &m->config.identity;
+  struct manifest own = {.swarm = id->swarm, .job = id->job, .schema = id->schema, .contract = id->contract};
   own.boot_epoch = m->config.boot_epoch;
   own.sequence = m->last_sequence + 1;
   own.round = m->in_work.round;
@@ -172,6 +173,9 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
   m->ports.sign(m->ports.context, &manifest, job->manifest);
   m->last_sequence = manifest.sequence;
   m->publishing.position = link_place(&manifest).position;
+  free(m->publishing.manifest);
+  m->publishing.manifest = malloc(MANIFEST_BYTES);
+  MUST(m->publishing.manifest != NULL);
   memcpy(m->publishing.manifest, job->manifest, MANIFEST_BYTES);
   job->publication = (struct store_publication){
       .job = manifest.job,
@@ -236,6 +240,8 @@ void machine_publish_waiting(struct round_machine *m) {
 void machine_on_published(struct round_machine *m, uint64_t now_ms) {
   m->own = m->publishing.position;
   m->ports.offer(m->ports.context, m->publishing.manifest);
+  free(m->publishing.manifest);
+  m->publishing.manifest = NULL;
   if (m->train_failures >= TRAIN_FAILURES_PAUSE)
     machine_enter(m, PHASE_PAUSED);
   else
