@@ -59,12 +59,18 @@ static bool all_see_all(const struct sim *s, size_t n_alive) {
   return count_pairs(s, MEMBER_ALIVE) == n_alive * n_alive;
 }
 
-static double seconds_since(const struct sim *s, uint64_t begun_ms) {
-  return (double)(s->now_ms - begun_ms) / 1000;
+static uint64_t dropped(const struct sim *s, size_t which, enum err reason) {
+  uint64_t n = 0;
+  struct gossip_peer_info info;
+  for (size_t i = 0; i < s->agents[which]->n_peers; i++) {
+    gossip_peer_info(s->agents[which]->node, i, &info);
+    n += info.drops[err_drop_index(reason)];
+  }
+  return n;
 }
 
-static void print_figure(const char *text, double value) {
-  printf("  %s: %.6g\n", text, value);
+static double seconds_since(const struct sim *s, uint64_t begun_ms) {
+  return (double)(s->now_ms - begun_ms) / 1000;
 }
 
 /* ---- all restart at once ---------------------------------------------------------------------------------------------- */
@@ -163,39 +169,45 @@ END_TEST
 
 /* ---- false and true deaths -------------------------------------------------------------------------------------------- */
 
-/* Verdicts on living agents, each counted when it falls. */
-static size_t count_false(const struct sim *s, uint64_t *since_ms) {
-  size_t n_false = 0, n = s->n_agents;
+/* Living agents that others have begun to hold for dead since it was last asked; since_ms: [n · n]. */
+static size_t count_deaths(const struct sim *s, uint64_t *since_ms) {
+  size_t n_begun = 0, n = s->n_agents;
   for (size_t i = 0; i < n; i++) {
     const struct members *m = s->agents[i]->node->members;
     for (size_t k = 0; k < m->n && k < n; k++)
       if (m->rows[k].state == MEMBER_DEAD && since_ms[i * n + k] != m->rows[k].since_ms) {
         since_ms[i * n + k] = m->rows[k].since_ms;
-        n_false++;
+        n_begun++;
       }
   }
-  return n_false;
+  return n_begun;
 }
 
-START_TEST(at_10_percent_loss_hardly_anybody_is_wrongly_dead) {
-  size_t n = sized(40, 100, 200), n_rounds = sized(4000, 100000, 300000);
+/* In 100 000 node-rounds. */
+static double false_deaths(double loss, size_t n_rounds) {
+  size_t n = sized(40, 100, 200), n_false = 0, n_lived = 0;
   struct sim *s = swarm_new(n, 8, 6);
   uint64_t *since_ms = calloc(n * n, sizeof *since_ms);
-  size_t n_false = 0, n_lived = 0;
   sim_start_all(s);
   sim_run(s, MINUTE_MS);
-  s->default_link.loss = 0.1;
   for (size_t i = 0; i < n; i++)
     for (size_t k = 0; k < s->agents[i]->n_peers; k++)
-      sim_link(s, i, s->agents[i]->peers[k].agent)->loss = 0.1;
+      sim_link(s, i, s->agents[i]->peers[k].agent)->loss = loss;
   for (; n_lived < n_rounds; n_lived += n) {
     sim_run(s, SECOND_MS);
-    n_false += count_false(s, since_ms);
+    n_false += count_deaths(s, since_ms);
   }
-  print_figure("false deaths in 100 000 node-rounds at 10 % loss", (double)n_false * 1e5 / (double)n_lived);
-  ck_assert_double_le((double)n_false * 1e5, (double)n_lived);
   free(since_ms);
   sim_free(s);
+  printf("  %g %% loss: %.3g false deaths in 100 000 node-rounds\n", 100 * loss,
+         (double)n_false * 1e5 / (double)n_lived);
+  return (double)n_false * 1e5 / (double)n_lived;
+}
+
+/* That the measure can fail: when half of all frames are lost there are many. */
+START_TEST(at_10_percent_loss_hardly_anybody_is_wrongly_dead) {
+  ck_assert_double_le(false_deaths(0.1, sized(4000, 100000, 300000)), 1);
+  ck_assert_double_gt(false_deaths(0.5, sized(4000, 20000, 50000)), 1);
 }
 END_TEST
 
@@ -263,16 +275,6 @@ START_TEST(control_traffic_of_an_agent_does_not_grow_with_the_swarm) {
 END_TEST
 
 /* ---- old and new versions ------------------------------------------------------------------------------------------------ */
-
-static uint64_t dropped(const struct sim *s, size_t which, enum err reason) {
-  uint64_t n = 0;
-  struct gossip_peer_info info;
-  for (size_t i = 0; i < s->agents[which]->n_peers; i++) {
-    gossip_peer_info(s->agents[which]->node, i, &info);
-    n += info.drops[err_drop_index(reason)];
-  }
-  return n;
-}
 
 static enum err reason_at(const struct sim *s, size_t which, size_t about) {
   struct gossip_peer_info info;
