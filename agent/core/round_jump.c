@@ -39,7 +39,7 @@ static bool is_moving_behind(const struct round_machine *m, const struct round_p
   bool rests = p->state.finished || phase == PHASE_ALONE || phase == PHASE_PAUSED || phase == PHASE_HALTED;
   uint64_t shown = p->inbox.held.round > 0 ? p->inbox.held.round - 1 : 0; /* who publishes r + 1 has committed r */
   uint64_t round = p->state.round > shown ? p->state.round : shown;
-  return may_vouch(p) && !rests && round < m->reached.round;
+  return may_vouch(p) && p->has_moved && !rests && round < m->reached.round;
 }
 
 bool machine_marks_time(const struct round_machine *m) {
@@ -48,7 +48,7 @@ bool machine_marks_time(const struct round_machine *m) {
     n += may_vouch(&m->peers[i]);
     n_behind += is_moving_behind(m, &m->peers[i]);
   }
-  return n / 3 > 0 && n_behind > n - n / 3;
+  return n / 3 > 0 && n_behind >= n - n / 3;
 }
 
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */

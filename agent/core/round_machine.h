@@ -115,7 +115,7 @@ void machine_quarantine(struct round_machine *m, size_t peer, const char *name, 
 
 /* A jump is due: enough peers vouch for a round that we cannot reach by training. */
 bool machine_should_jump(const struct round_machine *m, uint64_t now_ms);
-/* So few are as far as we are that nobody who follows would believe it: the number stays until the others have come up. */
+/* So few are as far as we are that nobody may follow them: the number stays until the others have come up. */
 bool machine_marks_time(const struct round_machine *m);
 void machine_jump(struct round_machine *m, uint64_t now_ms);
 void machine_jump_failed(struct round_machine *m, uint64_t now_ms);

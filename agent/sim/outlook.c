@@ -78,7 +78,7 @@ static int by_value(const void *a, const void *b) {
 
 /* Median and 95th percentile of the rounds of agents first … last. */
 static void quantiles(const struct watching *w, size_t first, size_t last, double *out_median, double *out_p95) {
-  double *all = calloc((last - first + 1) * OUTLOOK_ROUNDS, sizeof *all);
+  double *all = calloc((last - first + 1) * OUTLOOK_ROUNDS + 1, sizeof *all);
   size_t n = 0;
   MUST(all != NULL);
   for (size_t i = first; i <= last; i++)

@@ -28,7 +28,7 @@ __attribute__((format(printf, 4, 5))) static enum err fail(const struct reader *
   char sentence[2 * MAX_REASON_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(sentence, sizeof sentence, format, arguments);
+  vsnprintf(sentence, sizeof sentence, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(arguments);
   if (at.line)
     snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s", r->path, at.line, at.column, sentence);
@@ -226,6 +226,7 @@ enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, stru
   return e;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written through the reader
 enum err scenario_load(const char *path, struct scenario **out_scenario, char out_why[MAX_CONFIG_WHY_BYTES]) {
   char *bytes = NULL;
   size_t n_bytes;

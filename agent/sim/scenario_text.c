@@ -8,11 +8,11 @@
 #include "models/formats/number.h"
 
 static bool is_written(const struct scenario_key *k, const void *field, const void *otherwise) {
-  static const size_t bytes[] = {[SCENARIO_WHOLE] = sizeof(uint64_t),
-                                 [SCENARIO_REAL] = sizeof(double),
-                                 [SCENARIO_WORD] = sizeof(unsigned),
-                                 [SCENARIO_FLAG] = sizeof(bool),
-                                 [SCENARIO_AGENTS] = sizeof(struct agent_range)};
+  static const size_t bytes[SCENARIO_LIST + 1] = {[SCENARIO_WHOLE] = sizeof(uint64_t),
+                                                  [SCENARIO_REAL] = sizeof(double),
+                                                  [SCENARIO_WORD] = sizeof(unsigned),
+                                                  [SCENARIO_FLAG] = sizeof(bool),
+                                                  [SCENARIO_AGENTS] = sizeof(struct agent_range)};
   return !k->fallback || memcmp(field, otherwise, bytes[k->form]) != 0;
 }
 
