@@ -18,8 +18,9 @@
  * trusted: there a word is not enough, the number must be that of an update which its owner has signed and whose copy it
  * serves, so that a lie costs its author a provable signature; three peers are the least that outvote one. The same bound
  * would keep a swarm apart after most of it was down for a while: the few that went on are ahead and nobody may follow so few.
- * So an agent that at least m − f of its m ≥ 3 peers are behind, of those that train and whose update came in this round, marks time:
- * it goes on in sub-rounds under its number until they have come up. f liars alone cannot hold it back, nor can slow peers.
+ * So an agent of whose m ≥ 3 peers at least m − f train behind it, with so many peers of their own that they may not follow
+ * those who are ahead, marks time: it goes on in sub-rounds under its number until they have come up. f liars alone cannot
+ * hold it back.
  * An agent leaves ALONE when a peer with a session says HELLO or publishes.
  * With steps auto a training does the median of the steps in one epoch over ourselves and the peers whose number is known,
  * of an even number the lower of the two middle ones: so work is equal where sites are not, the largest site does not set

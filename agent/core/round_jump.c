@@ -34,21 +34,28 @@ bool machine_should_jump(const struct round_machine *m, uint64_t now_ms) {
   return now_ms >= m->next_jump_ms && vouched_round(m, false) >= m->reached.round + JUMP_FROM;
 }
 
-static bool is_moving_behind(const struct round_machine *m, const struct round_peer *p) {
+/* Who publishes r + 1 has committed r. */
+static uint64_t shown_round(const struct round_peer *p) {
+  uint64_t shown = p->inbox.held.round > 0 ? p->inbox.held.round - 1 : 0;
+  return p->state.round > shown ? p->state.round : shown;
+}
+
+/* It trains, is behind, and may not follow n_ahead. */
+static bool is_stuck_behind(const struct round_machine *m, const struct round_peer *p, size_t n_ahead) {
   enum phase phase = p->state.phase;
   bool rests = p->state.finished || phase == PHASE_ALONE || phase == PHASE_PAUSED || phase == PHASE_HALTED;
-  uint64_t shown = p->inbox.held.round > 0 ? p->inbox.held.round - 1 : 0; /* who publishes r + 1 has committed r */
-  uint64_t round = p->state.round > shown ? p->state.round : shown;
-  return may_vouch(p) && p->has_moved && !rests && round < m->reached.round;
+  return may_vouch(p) && !rests && shown_round(p) < m->reached.round && n_ahead <= p->inbox.held.degree / 3;
 }
 
 bool machine_marks_time(const struct round_machine *m) {
-  size_t n = 0, n_behind = 0;
+  size_t n = 0, n_ahead = 1, n_stuck = 0;
   for (size_t i = 0; i < m->config.n_peers; i++) {
     n += may_vouch(&m->peers[i]);
-    n_behind += is_moving_behind(m, &m->peers[i]);
+    n_ahead += may_vouch(&m->peers[i]) && shown_round(&m->peers[i]) >= m->reached.round;
   }
-  return n / 3 > 0 && n_behind >= n - n / 3;
+  for (size_t i = 0; i < m->config.n_peers; i++)
+    n_stuck += is_stuck_behind(m, &m->peers[i], n_ahead);
+  return n / 3 > 0 && n_stuck >= n - n / 3;
 }
 
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */

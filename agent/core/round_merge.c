@@ -167,13 +167,12 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   inbox_applied(&p->inbox, &p->next, row->n_applied, row->reason);
   machine_look_after(m, row->peer);
   p->last_lag = row->lag;
-  p->has_moved = false;
   if (row->reason != ERR_OK) {
     on_broken_copy(m, row->peer, row->reason);
     return false;
   }
   p->last_weight = row->weight;
-  bool advanced = p->has_moved = round_peer_has_advanced(p);
+  bool advanced = round_peer_has_advanced(p);
   bool takes_part = advanced || p->next.round >= m->in_work.round;
   if (p->last_reason != ERR_OK && advanced)
     m->ports.count(m->ports.context, row->peer, p->last_reason);

@@ -41,7 +41,6 @@ struct round_peer {
   bool has_news;           /* a HELLO or an update came since the last gather ended */
   struct position seen;    /* held when that gather ended */
   struct position merged;  /* newest place of its chain that a merge used */
-  bool has_moved;          /* its copy did, in the last merge */
   struct chain_place next; /* of its copy, once the links that the merge in work took are applied */
   uint64_t taken_sequence; /* of ours, by its DONE */
   uint64_t lost_at_ms;     /* when its last session ended */
