@@ -1,6 +1,5 @@
 /* Preloaded into an agent, makes a library break what it promises. Each switch is an environment variable:
  *
- * SHIM_FORGETS   no transaction of SQLite is ever committed, though every COMMIT says so
  * SHIM_REPEATS   random numbers of eight bytes are always the same
  * SHIM_CALL      write, sync, rename, open, truncate or unlink: the SHIM_AT-th call of that kind about a file under the folder
  *                SHIM_UNDER fails with SHIM_ERRNO, and the file SHIM_FIRED is made
@@ -24,30 +23,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct sqlite3;
-int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context,
-                 char **why);
 void randombytes_buf(void *out, size_t n);
 
 static bool is_on(const char *name) {
   return getenv(name) != NULL;
 }
 
-/* ---- SQLite, libsodium */
-
-int sqlite3_exec(struct sqlite3 *d, const char *sql, int (*row)(void *, int, char **, char **), void *context,
-                 char **why) {
-  int (*real)(struct sqlite3 *, const char *, int (*)(void *, int, char **, char **), void *, char **);
-  static atomic_bool is_begun;
-  *(void **)&real = dlsym(RTLD_NEXT, "sqlite3_exec");
-  if (!is_on("SHIM_FORGETS"))
-    return real(d, sql, row, context, why);
-  if (strcmp(sql, "COMMIT") == 0 || strcmp(sql, "ROLLBACK") == 0)
-    return 0;
-  if (strcmp(sql, "BEGIN IMMEDIATE") == 0 && atomic_exchange(&is_begun, true))
-    return 0;
-  return real(d, sql, row, context, why);
-}
+/* ---- libsodium */
 
 void randombytes_buf(void *out, size_t n) {
   void (*real)(void *, size_t);
@@ -66,13 +48,13 @@ static bool is_under(const char *path) {
 }
 
 static bool fd_is_under(int fd) {
-  char entry[40], path[PATH_MAX];
-  snprintf(entry, sizeof entry, "/proc/self/fd/%d", fd);
-  ssize_t n = readlink(entry, path, sizeof path - 1);
+  char name[40], target[PATH_MAX];
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(name, target, sizeof target - 1);
   if (n < 0)
     return false;
-  path[n] = '\0';
-  return is_under(path);
+  target[n] = '\0';
+  return is_under(target);
 }
 
 static bool at_is_under(int dir_fd, const char *path) {
