@@ -168,6 +168,8 @@ static enum err database_text(struct database *d, const char *sql, char *out_tex
   if (result == SQLITE_ROW || result == SQLITE_DONE) {
     const unsigned char *text = result == SQLITE_ROW ? sqlite3_column_text(statement, 0) : NULL;
     snprintf(out_text, capacity, "%s", text != NULL ? (const char *)text : "");
+    if (text == NULL && sqlite3_errcode(d->sqlite) == SQLITE_NOMEM)
+      result = SQLITE_NOMEM;
   }
   enum err e = database_error(d, result);
   sqlite3_finalize(statement);
@@ -275,8 +277,10 @@ void database_close(struct database *d) {
 }
 
 enum err database_check(struct database *d, const char *path, char out_why[MAX_REASON_BYTES]) {
-  char verdict[64];
-  enum err e = database_text(d, "PRAGMA integrity_check(1)", verdict, sizeof verdict);
+  char verdict[64] = "";
+  enum err e = ERR_OK;
+  for (int i = 0; i < 2 && e == ERR_OK && strcmp(verdict, "ok") != 0; i++) /* a want of memory passes, damage stays */
+    e = database_text(d, "PRAGMA integrity_check(1)", verdict, sizeof verdict);
   if (e == ERR_OK && strcmp(verdict, "ok") != 0)
     e = ERR_CORRUPT;
   return e == ERR_OK ? ERR_OK : database_explain(e, path, out_why);
