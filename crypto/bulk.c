@@ -19,7 +19,7 @@
   X(EVP_CipherFinal_ex)
 
 struct libcrypto {
-#define X(name) __typeof__ (&name)(name);
+#define X(name) __typeof__ (&(name))(name);
   LIBCRYPTO_FUNCTIONS(X)
 #undef X
 };

@@ -173,6 +173,7 @@ static enum err row_add(struct members *m, const struct identity_key *key, uint3
 static enum err row_introduce(struct members *m, const struct identity_key *key, uint32_t from, uint64_t now_ms,
                               struct member **out_row) {
   size_t n_introduced = 0;
+  MUST(m->rows != NULL); /* oneself is in it */
   for (size_t i = 0; i < m->n; i++)
     n_introduced += m->rows[i].introducer == from;
   if (n_introduced >= MAX_INTRODUCED || (m->n >= m->config.max && !make_room(m)))
@@ -186,8 +187,9 @@ uint64_t members_suspicion_ms(const struct members *m) {
   uint64_t doublings = 0;
   for (size_t n = m->n; n > 0; n /= 2)
     doublings++;
+  const uint64_t least = (uint64_t)10 * SUSPECT_MIN_BEATS;
   uint64_t tenths = SUSPECT_TENTHS * doublings;
-  return m->config.beat_ms * (tenths > 10 * SUSPECT_MIN_BEATS ? tenths : 10 * SUSPECT_MIN_BEATS) / 10;
+  return m->config.beat_ms * (tenths > least ? tenths : least) / 10;
 }
 
 static void state_set(struct member *row, enum member_state state, uint64_t now_ms) {
@@ -456,7 +458,7 @@ size_t members_news(const struct members *m, uint32_t to, uint64_t *told, struct
 }
 
 struct listed listed_read(const uint8_t bytes[LISTED_BYTES]) {
-  struct listed l;
+  struct listed l = {0};
   struct cursor c;
   cursor_init(&c, bytes, LISTED_BYTES);
   cursor_bytes(&c, l.key.bytes, sizeof l.key.bytes);
@@ -528,7 +530,7 @@ size_t members_lacking(const struct members *m, const uint8_t rows[][LISTED_BYTE
       theirs = listed_read(rows[at]);
       order = row ? identity_key_compare(&row->key, &theirs.key) : 1;
     }
-    if (order <= 0 && row->incarnation.boot_epoch > 0)
+    if (row && order <= 0 && row->incarnation.boot_epoch > 0)
       lacking_row(&l, row, order == 0 ? &theirs : NULL);
     if (order >= 0)
       *out_is_behind |= is_ahead(order == 0 ? row : NULL, &theirs);

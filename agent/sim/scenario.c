@@ -208,9 +208,8 @@ static enum err read_scenario(const struct reader *r, const char *bytes, size_t 
   return e;
 }
 
-// NOLINTNEXTLINE(readability-non-const-parameter): it is written through the reader
 enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, struct scenario **out_scenario,
-                       char out_why[MAX_CONFIG_WHY_BYTES]) {
+                       char out_why[MAX_CONFIG_WHY_BYTES]) { // NOLINT(readability-non-const-parameter): by the reader
   struct reader r = {path, calloc(1, sizeof *r.scenario), out_why};
   enum err e = ERR_OK;
   if (!r.scenario)

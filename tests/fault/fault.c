@@ -160,7 +160,7 @@ int __wrap_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...) {
   va_list args;
   va_start(args, flags);
-  unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
+  unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0; // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(args);
   return !counts_only_memory && is_this_one() ? -1 : __real_open64(path, flags, mode);
 }

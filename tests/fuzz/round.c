@@ -129,7 +129,7 @@ static void break_disk(struct sim *s, uint8_t arg, struct cursor *c) {
   static const enum err answers[] = {ERR_OK, ERR_NO_SPACE, ERR_READ_ONLY};
   struct sim_host *h = &s->agents[arg % N_AGENTS]->host;
   h->disk = answers[arg / N_AGENTS % 3];
-  h->writing_ms = arg / (3 * N_AGENTS) * 40;
+  h->writing_ms = (uint64_t)40 * (arg / (3 * N_AGENTS));
 }
 
 static void fail(struct sim *s, uint8_t arg, struct cursor *c) {

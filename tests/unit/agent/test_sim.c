@@ -76,7 +76,7 @@ static uint64_t slow_trace(struct sim *s, size_t held_bytes) {
   }
   s->default_link.bytes_per_s = 200000;
   sim_start_all(s);
-  sim_run(s, 3 * MINUTE_MS);
+  sim_run(s, (uint64_t)3 * MINUTE_MS);
   ck_assert_uint_eq(s->n_broken, 0);
   ck_assert_uint_ge(round_of(s, 0), 20);
   const struct sim_durable *d = &s->agents[0]->durable;

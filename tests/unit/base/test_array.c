@@ -18,7 +18,7 @@ START_TEST(it_grows_to_its_bound_and_keeps_what_it_holds) {
   ck_assert(array_grown(a, &capacity, n, sizeof *a, MAX) == NULL);
   for (size_t i = 0; i < n; i++)
     ck_assert_int_eq(a[i], (int)i);
-  ck_assert(array_grown(a, &capacity, n, SIZE_MAX / 2, 2 * MAX) == NULL);
+  ck_assert(array_grown(a, &capacity, n, SIZE_MAX / 2, (size_t)2 * MAX) == NULL);
   ck_assert_uint_eq(capacity, MAX);
   free(a);
 }

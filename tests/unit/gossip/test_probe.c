@@ -69,7 +69,7 @@ END_TEST
 START_TEST(one_beat_that_was_lost_means_nothing) {
   struct watch w = watch_new();
   for (int i = 0; i < 100; i++) {
-    pass(&w, 2 * BEAT);
+    pass(&w, (uint64_t)2 * BEAT);
     hear(&w);
   }
   ck_assert_uint_eq(w.n_asked, 0);
@@ -79,12 +79,12 @@ END_TEST
 START_TEST(whom_others_hear_is_not_missed_and_asked_after_more_and_more_rarely) {
   struct watch w = watch_new();
   w.vouches = true;
-  pass(&w, 600 * BEAT);
+  pass(&w, (uint64_t)600 * BEAT);
   ck_assert_uint_eq(w.n_missed, 0);
   ck_assert_uint_le(w.n_asked, 5 + 600 / PROBE_MAX_REST_BEATS);
   ck_assert_uint_ge(w.n_asked, 600 / PROBE_MAX_REST_BEATS);
   w.vouches = false; /* now it is gone */
-  pass(&w, 40 * BEAT);
+  pass(&w, (uint64_t)40 * BEAT);
   ck_assert_uint_eq(w.n_missed, 1);
 }
 END_TEST
