@@ -66,9 +66,9 @@ struct round_config {
   double max_share;
   uint64_t deadline_min_ms, deadline_max_ms, meet_ms, linger_ms;
   uint64_t every_ms; /* between the starts of two trainings, at least */
-  uint64_t
-      hold_ms; /* a commit waits at most so long for the training beside it, if the last one took no longer: both are then
-                         one write; 0: never */
+  /* A commit waits at most so long for the training beside it, if the last one took no longer: both are then one write. 0:
+   * never. */
+  uint64_t hold_ms;
   bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
   bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
   uint64_t boot_epoch;
