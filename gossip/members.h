@@ -70,7 +70,7 @@ struct member_accuser {
   uint8_t bytes[ACCUSATION_BYTES];
 };
 
-enum { MEMBER_NOBODY = UINT32_MAX };
+#define MEMBER_NOBODY UINT32_MAX
 
 struct member {
   struct identity_key key;

@@ -61,7 +61,7 @@ static void run_timers(struct gossip *g, struct peer *p) {
   for (size_t t = 0; t < N_TIMERS; t++)
     if (p->timers[t] <= node_now(g)) {
       p->late_ms = node_now(g) - p->timers[t];
-      timer_clear(g, p, t);
+      timer_clear(g, p, (enum timer)t);
       peer_stir(g, p);
       handlers[t](g, p);
     }
