@@ -2,7 +2,14 @@
 
 #include "gossip/message.h"
 
-enum { TOKEN = 1000, UNIT_BYTES = 512, ASK_UNITS = 8, MANIFEST_UNITS = 16, NEWS_UNIT_BYTES = 8 };
+enum {
+  TOKEN = 1000,
+  UNIT_BYTES = 512,
+  ASK_UNITS = 8,
+  MANIFEST_UNITS = 16,
+  NEWS_UNIT_BYTES = 8,
+  COMPARING_UNITS = MAX_MEMBERS * LISTED_BYTES / UNIT_BYTES /* of the longest answer */
+};
 static const uint64_t full = (uint64_t)ALLOWANCE_BURST * TOKEN;
 
 void allowance_init(struct allowance *a, uint64_t now_ms) {
@@ -10,11 +17,16 @@ void allowance_init(struct allowance *a, uint64_t now_ms) {
 }
 
 uint64_t allowance_cost(uint8_t type, size_t n_frame) {
-  uint64_t work = type == MESSAGE_ASK        ? ASK_UNITS
-                  : type == MESSAGE_MANIFEST ? MANIFEST_UNITS
-                  : type == MESSAGE_NEWS     ? n_frame / NEWS_UNIT_BYTES /* a signature in each item */
-                                             : 0;
-  return 1 + work + n_frame / UNIT_BYTES;
+  static const uint8_t work[MESSAGE_END] = {[MESSAGE_ASK] = ASK_UNITS,
+                                            [MESSAGE_MANIFEST] = MANIFEST_UNITS,
+                                            [MESSAGE_SYNC] = COMPARING_UNITS,
+                                            [MESSAGE_LIST] = COMPARING_UNITS};
+  uint64_t units = 1 + n_frame / UNIT_BYTES;
+  if (type < MESSAGE_END)
+    units += work[type];
+  if (type == MESSAGE_NEWS)
+    units += n_frame / NEWS_UNIT_BYTES; /* a signature in each item */
+  return units;
 }
 
 static void add(struct allowance *a, uint64_t tokens) {
