@@ -169,14 +169,18 @@ static enum err row_add(struct members *m, const struct identity_key *key, uint3
   return ERR_OK;
 }
 
-/* Somebody new whom peer number `from` tells of. */
-static enum err row_introduce(struct members *m, const struct identity_key *key, uint32_t from, uint64_t now_ms,
-                              struct member **out_row) {
+/* Whether the peer may tell of somebody new. */
+static enum err may_introduce(const struct members *m, uint32_t from) {
   size_t n_introduced = 0;
   MUST(m->rows != NULL); /* oneself is in it */
   for (size_t i = 0; i < m->n; i++)
     n_introduced += m->rows[i].introducer == from;
-  if (n_introduced >= MAX_INTRODUCED || (m->n >= m->config.max && !make_room(m)))
+  return n_introduced < MAX_INTRODUCED ? ERR_OK : ERR_BUDGET;
+}
+
+static enum err row_introduce(struct members *m, const struct identity_key *key, uint32_t from, uint64_t now_ms,
+                              struct member **out_row) {
+  if (m->n >= m->config.max && !make_room(m))
     return ERR_BUDGET;
   return row_add(m, key, from, now_ms, out_row);
 }
@@ -243,14 +247,11 @@ static enum err row_state(struct members *m, struct member *row, const struct st
 }
 
 /* Nobody makes all the others talk about it more often than that. */
-static bool spend_credit(struct member *row, uint64_t now_ms) {
+static bool has_credit(struct member *row, uint64_t now_ms) {
   uint64_t earned = (now_ms - row->stated_ms) / CREDIT_MS;
   row->stated_ms += earned * CREDIT_MS;
   row->credit = (uint8_t)(earned >= (uint64_t)(STATEMENT_BURST - row->credit) ? STATEMENT_BURST : row->credit + earned);
-  if (row->credit == 0)
-    return false;
-  row->credit--;
-  return true;
+  return row->credit > 0;
 }
 
 enum err members_take_statement(struct members *m, uint32_t from, const void *bytes, size_t n, uint64_t now_ms) {
@@ -260,9 +261,12 @@ enum err members_take_statement(struct members *m, uint32_t from, const void *by
   if (memcmp(&s.swarm, &m->config.swarm, sizeof s.swarm) != 0)
     return ERR_SWARM;
   struct member *row = row_find(m, &s.key);
-  if (row && incarnation_compare(&s.incarnation, &row->incarnation) <= 0)
+  if (row && (incarnation_compare(&s.incarnation, &row->incarnation) <= 0 || !has_credit(row, now_ms)))
     return ERR_OK;
-  enum err e = m->config.seal.verify_statement(m->config.seal.context, &s);
+  enum err e = row ? ERR_OK : may_introduce(m, from);
+  if (e != ERR_OK)
+    return e;
+  e = m->config.seal.verify_statement(m->config.seal.context, &s);
   if (e != ERR_OK)
     return e;
   if (row && is_own(m, row))
@@ -271,7 +275,8 @@ enum err members_take_statement(struct members *m, uint32_t from, const void *by
     e = row_introduce(m, &s.key, from, now_ms, &row);
   if (e != ERR_OK)
     return e;
-  return spend_credit(row, now_ms) ? row_state(m, row, &s, from, now_ms) : ERR_OK;
+  row->credit--;
+  return row_state(m, row, &s, from, now_ms);
 }
 
 static enum err state_own(struct members *m, uint64_t now_ms) {
@@ -298,13 +303,13 @@ void members_leave(struct members *m, uint64_t now_ms) {
 
 /* ---- accusations ----------------------------------------------------------------------------------------------------------- */
 
-/* The place of an accusation that counts; NULL: it does not. */
+/* Where an accusation that counts is put; NULL: no memory. */
 static struct member_accuser *accuser_place(struct member *row, const struct identity_key *key, uint64_t now_ms) {
   struct member_accuser *old = NULL;
   for (size_t i = 0; i < row->n_accusers; i++) {
     struct member_accuser *a = &row->accusers[i];
     if (identity_key_equal(&a->key, key))
-      return a->is_current || now_ms - a->at_ms < ACCUSE_AGAIN_MS ? NULL : a;
+      return a;
     if (!a->is_current && (!old || a->at_ms < old->at_ms))
       old = a;
   }
@@ -331,13 +336,15 @@ static void row_accuse(struct members *m, struct member *row, const struct accus
   state_judge(m, row, now_ms);
 }
 
-/* Whether an accusation would change anything. */
-static bool is_open_to(const struct member *row, const struct accusation *a) {
+/* Whether an accusation would change anything: what would not is not worth a signature. */
+static bool is_open_to(const struct members *m, const struct member *row, const struct accusation *a, uint64_t now_ms) {
   if (!row || row->leaves || incarnation_compare(&row->incarnation, &a->incarnation) != 0)
     return false;
+  if (is_own(m, row))
+    return !m->is_refuting;
   for (size_t i = 0; i < row->n_accusers; i++)
-    if (row->accusers[i].is_current && identity_key_equal(&row->accusers[i].key, &a->accuser))
-      return false;
+    if (identity_key_equal(&row->accusers[i].key, &a->accuser))
+      return !row->accusers[i].is_current && now_ms - row->accusers[i].at_ms >= ACCUSE_AGAIN_MS;
   return count_accusers(row) < MAX_ACCUSERS;
 }
 
@@ -348,7 +355,7 @@ enum err members_take_accusation(struct members *m, uint32_t from, const void *b
   if (memcmp(&a.swarm, &m->config.swarm, sizeof a.swarm) != 0)
     return ERR_SWARM;
   struct member *row = row_find(m, &a.accused);
-  if (!is_open_to(row, &a) || !row_find(m, &a.accuser) || identity_key_equal(&a.accuser, &m->config.key))
+  if (!is_open_to(m, row, &a, now_ms) || !row_find(m, &a.accuser) || identity_key_equal(&a.accuser, &m->config.key))
     return ERR_OK;
   enum err e = m->config.seal.verify_accusation(m->config.seal.context, &a);
   if (e != ERR_OK)
@@ -367,7 +374,7 @@ void members_miss(struct members *m, size_t peer, bool is_told, uint64_t now_ms)
   row->is_missed = true;
   struct accusation a = {
       .swarm = m->config.swarm, .accuser = m->config.key, .accused = row->key, .incarnation = row->incarnation};
-  if (is_told && is_open_to(row, &a)) {
+  if (is_told && is_open_to(m, row, &a, now_ms)) {
     m->config.seal.sign_accusation(m->config.seal.context, &a);
     row_accuse(m, row, &a, MEMBER_NOBODY, now_ms);
   }

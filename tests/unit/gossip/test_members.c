@@ -311,6 +311,50 @@ START_TEST(who_talks_too_much_of_itself_is_heard_once_a_second) {
 }
 END_TEST
 
+static unsigned n_checked;
+
+static enum err count_statement(void *context, const struct statement *s) {
+  (void)context, (void)s;
+  n_checked++;
+  return ERR_OK;
+}
+
+static enum err count_accusation(void *context, const struct accusation *a) {
+  (void)context, (void)a;
+  n_checked++;
+  return ERR_OK;
+}
+
+static void count_checks(struct members *m) {
+  m->config.seal.verify_statement = count_statement;
+  m->config.seal.verify_accusation = count_accusation;
+  n_checked = 0;
+}
+
+/* Signatures are what costs. */
+START_TEST(what_would_not_count_is_not_checked) {
+  struct members *m = all_told();
+  count_checks(m);
+  for (unsigned i = 0; i < 20; i++)
+    (void)!accuse(m, 1, 3);
+  ck_assert_uint_eq(n_checked, 1);
+  members_restart(&tables[3], EPOCH + 1, now_ms);
+  tell(&tables[3], m);
+  ck_assert_uint_eq(n_checked, 2);
+  for (unsigned i = 0; i < 20; i++)
+    (void)!accuse(m, 1, 3); /* so soon */
+  ck_assert_uint_eq(n_checked, 2);
+  for (size_t i = 0; i < 20; i++)
+    (void)!accuse(m, 1 + i % 4, 0); /* one is enough to refute all */
+  ck_assert_uint_eq(n_checked, 3);
+  for (unsigned i = 0; i < 20; i++) {
+    members_restart(&tables[3], EPOCH + 2 + i, now_ms);
+    tell(&tables[3], m);
+  }
+  ck_assert_uint_le(n_checked, 3 + STATEMENT_BURST);
+}
+END_TEST
+
 /* Pages over the list of the other one, until both say that nothing is missing. */
 static unsigned compare(struct members *a, struct members *b, size_t page) {
   unsigned n_pages = 0;
@@ -362,6 +406,23 @@ START_TEST(what_a_peer_can_introduce_is_bounded) {
 }
 END_TEST
 
+START_TEST(one_peer_introduces_no_more_than_its_share) {
+  struct members *m = table_open(0, 1, 2);
+  count_checks(m);
+  struct statement s = {.swarm = {{9}}, .incarnation = {EPOCH, 0}};
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  unsigned n_refused = 0;
+  for (uint16_t i = 0; i < MAX_INTRODUCED + 10; i++) {
+    memcpy(s.key.bytes, &i, sizeof i);
+    n_refused += members_take_statement(m, 1, bytes, statement_write(&s, bytes), now_ms) == ERR_BUDGET;
+  }
+  ck_assert_uint_eq(n_refused, 10);
+  ck_assert_uint_eq(n_checked, MAX_INTRODUCED); /* nor is the rest checked */
+  ck_assert_int_eq(members_take_statement(m, 0, bytes, statement_write(&s, bytes), now_ms), ERR_OK);
+  ck_assert_uint_eq(m->n, 3 + MAX_INTRODUCED + 1);
+}
+END_TEST
+
 START_TEST(who_is_gone_makes_room) {
   struct members *m = all_told();
   m->config.max = m->n;
@@ -408,8 +469,10 @@ int main(void) {
       an_own_missed_probe_is_enough_and_is_told,
       who_leaves_is_not_suspected,
       who_talks_too_much_of_itself_is_heard_once_a_second,
+      what_would_not_count_is_not_checked,
       comparing_makes_two_tables_equal,
       what_a_peer_can_introduce_is_bounded,
+      one_peer_introduces_no_more_than_its_share,
       who_is_gone_makes_room,
       a_suspicion_grows_with_the_logarithm_of_the_swarm,
   };
