@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "crypto/digest.h"
 
 /* Has a session in which members are spoken of. */
 static bool is_partner(const struct peer *p) {
@@ -48,6 +49,13 @@ static void send_sync(struct gossip *g, struct peer *p) {
   send_message(g, p, &m);
 }
 
+/* A comparison begins. */
+static void compare_with(struct gossip *g, struct peer *p) {
+  p->n_sync_pages = MAX_SYNC_PAGES;
+  p->listed = (struct digest){0};
+  send_sync(g, p);
+}
+
 static void send_news(struct gossip *g, struct peer *p, const struct news *items, size_t n) {
   struct message m = {.type = MESSAGE_NEWS, .news = {.n = n}};
   if (n == 0)
@@ -66,10 +74,9 @@ void membership_up(struct gossip *g, struct peer *p) {
   const struct member *own = members_find(g->members, &g->members->config.key);
   struct news item = {NEWS_STATEMENT, own->statement, own->n_statement};
   p->told = g->members->change;
-  p->n_sync_pages = MAX_SYNC_PAGES;
   membership_heard(g, p);
   send_news(g, p, &item, 1);
-  send_sync(g, p);
+  compare_with(g, p);
 }
 
 void membership_down(struct gossip *g, struct peer *p) {
@@ -215,6 +222,13 @@ void membership_on_sync(struct gossip *g, struct peer *p, const struct message *
     send_list(g, p, true);
 }
 
+/* It has taken something of the page before: a list that stays as it was would bring the same page for ever. */
+static bool has_moved(struct peer *p, const struct message_list *l) {
+  struct digest before = p->listed;
+  p->listed = digest_of(&digest_blake2b, l->rows, (size_t)l->n * LISTED_BYTES);
+  return !digest_equal(&before, &p->listed);
+}
+
 void membership_on_list(struct gossip *g, struct peer *p, const struct message *m) {
   struct news items[MAX_NEWS];
   bool is_more, is_behind;
@@ -222,7 +236,7 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
   send_news(g, p, items, n);
   if (m->list.wants_list && is_behind)
     send_list(g, p, false);
-  if (!is_more || p->n_sync_pages == 0)
+  if (!has_moved(p, &m->list) || !is_more || p->n_sync_pages == 0)
     return;
   p->n_sync_pages--;
   send_sync(g, p);
@@ -238,8 +252,7 @@ static void sync_with_one(struct gossip *g) {
   g->sync_ms = node_now(g) + (is_first ? 1 + rng_below(&g->rng, every_ms) : every_ms);
   if (is_first || pick_helpers(g, NULL, helpers) == 0)
     return;
-  helpers[0]->n_sync_pages = MAX_SYNC_PAGES;
-  send_sync(g, helpers[0]);
+  compare_with(g, helpers[0]);
 }
 
 void membership_tick(struct gossip *g) {

@@ -137,6 +137,7 @@ struct peer {
   struct probe probe;
   uint64_t told;         /* the newest change of the table of members that it was told */
   unsigned n_sync_pages; /* that one comparison may still bring about */
+  struct digest listed;  /* what it listed last in it; zeros: nothing */
 
   struct allowance allowance;
   uint64_t banned_until_ms; /* 0: it is not */

@@ -63,6 +63,40 @@ START_TEST(nothing_but_hashes_is_said_when_all_know_all) {
 }
 END_TEST
 
+/* Members that the agent's table is told of by a peer that there is not. */
+static void introduce(struct agent *a, uint8_t n) {
+  struct statement s = {.incarnation = {1, 0}};
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  memcpy(s.swarm.bytes, a->config.swarm, sizeof s.swarm.bytes);
+  for (uint8_t i = 0; i < n; i++) {
+    struct identity *id = identity_numbered((uint8_t)(100 + i));
+    statement_sign(&s, id);
+    identity_free(id);
+    size_t n_bytes = statement_write(&s, bytes);
+    ck_assert_int_eq(members_take_statement(a->node->members, 99, bytes, n_bytes, a->world->now_ms), ERR_OK);
+  }
+}
+
+START_TEST(a_comparison_ends_when_the_other_side_takes_nothing) {
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  world_start(w);
+  world_run(w, 1000);
+  a->node->members->config.max = a->node->members->n; /* it has no room */
+  introduce(b, 2 * MAX_NEWS);
+  world_run(w, 1000);
+  memset(w->n_by_type, 0, sizeof w->n_by_type);
+  world_run(w, 300000);
+  ck_assert_uint_eq(gossip_n_members(a->node), 2);
+  ck_assert_uint_gt(w->n_by_type[MESSAGE_LIST], 10);
+  ck_assert_uint_lt(w->n_by_type[MESSAGE_LIST], 20 * 5); /* 20 comparisons */
+  a->node->members->config.max = MAX_MEMBERS;
+  world_run(w, 60000);
+  ck_assert_uint_eq(gossip_n_members(a->node), 2 + 2 * MAX_NEWS);
+  world_free(w);
+}
+END_TEST
+
 START_TEST(who_was_killed_is_dead_for_its_peers_and_comes_back_at_once) {
   struct world *w = world_new(3, false);
   struct agent *a = &w->agents[0], *b = &w->agents[1], *c = &w->agents[2];
@@ -227,10 +261,11 @@ START_TEST(who_stood_still_accuses_nobody) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN(
-      "membership", members_are_known_over_others_and_are_no_peers, nothing_but_hashes_is_said_when_all_know_all,
-      who_was_killed_is_dead_for_its_peers_and_comes_back_at_once, a_member_beyond_one_accuser_stays_suspect,
-      who_stops_has_left, whom_a_common_peer_hears_is_not_suspected, a_moved_peer_is_found_at_the_address_that_it_tells,
-      an_agent_of_version_1_is_told_nothing_of_members, an_agent_without_membership_takes_no_part_in_it,
-      all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody);
+  return SUITE_RUN("membership", members_are_known_over_others_and_are_no_peers,
+                   nothing_but_hashes_is_said_when_all_know_all, a_comparison_ends_when_the_other_side_takes_nothing,
+                   who_was_killed_is_dead_for_its_peers_and_comes_back_at_once,
+                   a_member_beyond_one_accuser_stays_suspect, who_stops_has_left,
+                   whom_a_common_peer_hears_is_not_suspected, a_moved_peer_is_found_at_the_address_that_it_tells,
+                   an_agent_of_version_1_is_told_nothing_of_members, an_agent_without_membership_takes_no_part_in_it,
+                   all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody);
 }
