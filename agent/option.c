@@ -90,8 +90,9 @@ const struct option option_table[] = {
     {"listen", SITE(listen), &type_listen, "tcp://[::]:7411", NO_BOUNDS, LOCAL,
      "addresses where peers reach this agent; [] only dials"},
     {"advertise", SITE(advertise), &type_address, "", NO_BOUNDS, LOCAL,
-     "where this agent says that it is reached, so that a peer finds it after it moved; without it the addresses of "
-     "`listen`, as far as they name one interface"},
+     "where this agent says that it is reached, so that a peer finds it after it moved (peers dial numbers, not "
+     "names); "
+     "without it the addresses of `listen`, as far as they name one interface"},
     {"peers", SITE(peers), &type_maps, "", NO_BOUNDS, LOCAL,
      "the agents to learn with; conf.d/*.yaml beside this file adds one each"},
     {"store.keep_last", SITE(keep_last), &type_u32, "3", BOUNDS(1, 1000), LOCAL,

@@ -1,5 +1,6 @@
 #include "gossip/node.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,8 +315,23 @@ void membership_restart(struct gossip *g) {
   changed(g);
 }
 
+/* Its host is a number. A name would be resolved in the one thread that carries all connections: who answers no question about
+ * its own domain would keep it waiting. */
+static bool is_numeric(const char *address) {
+  char host[INET6_ADDRSTRLEN];
+  struct in6_addr number;
+  const char *begin = address + strlen("tcp://"), *end = strrchr(address, ':');
+  bool is_bracketed = *begin == '[' && end[-1] == ']';
+  size_t n = (size_t)(end - begin) - 2 * (size_t)is_bracketed;
+  if (n >= sizeof host)
+    return false;
+  memcpy(host, begin + is_bracketed, n);
+  host[n] = '\0';
+  return inet_pton(is_bracketed ? AF_INET6 : AF_INET, host, &number) == 1;
+}
+
 bool membership_address(const struct gossip *g, const struct peer *p, size_t k, char out_address[MAX_ADDRESS_BYTES]) {
-  return membership_is_on(g) && members_address(row_of(g, p), k, out_address) &&
+  return membership_is_on(g) && members_address(row_of(g, p), k, out_address) && is_numeric(out_address) &&
          strcmp(out_address, p->config.address) != 0;
 }
 

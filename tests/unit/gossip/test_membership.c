@@ -194,6 +194,41 @@ START_TEST(a_moved_peer_is_found_at_the_address_that_it_tells) {
 }
 END_TEST
 
+/* A name would have to be resolved, for as long as whoever answers for it likes. */
+START_TEST(a_name_that_a_peer_tells_is_listed_and_not_dialled) {
+  static const struct {
+    const char *address;
+    bool is_dialled;
+  } cases[] = {{"tcp://slow.example:7411", false},
+               {"tcp://[slow.example]:7411", false},
+               {"tcp://[fe80]:7411", false},
+               {"tcp://10.9.9.999:7411", false},
+               {"tcp://[]:7411", false},
+               {"tcp://[:7411", false},
+               {"tcp://[fe80::1%eth0]:7411", false},
+               {"tcp://10.9.9.9:7411", true},
+               {"tcp://[fe80::1]:7411", true}};
+  struct world *w = world_new(2, false);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  world_start(w);
+  world_run(w, 1000);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct statement s = {.incarnation = {1000 + i, 0}};
+    uint8_t bytes[STATEMENT_MAX_BYTES];
+    char address[MAX_ADDRESS_BYTES];
+    memcpy(s.swarm.bytes, a->config.swarm, sizeof s.swarm.bytes);
+    snprintf(s.addresses, sizeof s.addresses, "%s", cases[i].address);
+    statement_sign(&s, b->identity);
+    world_run(w, 1000);
+    ck_assert_int_eq(members_take_statement(a->node->members, 0, bytes, statement_write(&s, bytes), w->now_ms), ERR_OK);
+    ck_assert_str_eq(member_of(a, b).addresses, cases[i].address);
+    ck_assert_msg(membership_address(a->node, &a->node->peers[0], 0, address) == cases[i].is_dialled, "%s",
+                  cases[i].address);
+  }
+  world_free(w);
+}
+END_TEST
+
 START_TEST(an_agent_of_version_1_is_told_nothing_of_members) {
   struct world *w = world_new(3, false);
   struct agent *a = &w->agents[0], *b = &w->agents[1], *c = &w->agents[2];
@@ -261,11 +296,11 @@ START_TEST(who_stood_still_accuses_nobody) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("membership", members_are_known_over_others_and_are_no_peers,
-                   nothing_but_hashes_is_said_when_all_know_all, a_comparison_ends_when_the_other_side_takes_nothing,
-                   who_was_killed_is_dead_for_its_peers_and_comes_back_at_once,
-                   a_member_beyond_one_accuser_stays_suspect, who_stops_has_left,
-                   whom_a_common_peer_hears_is_not_suspected, a_moved_peer_is_found_at_the_address_that_it_tells,
-                   an_agent_of_version_1_is_told_nothing_of_members, an_agent_without_membership_takes_no_part_in_it,
-                   all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody);
+  return SUITE_RUN(
+      "membership", members_are_known_over_others_and_are_no_peers, nothing_but_hashes_is_said_when_all_know_all,
+      a_comparison_ends_when_the_other_side_takes_nothing, who_was_killed_is_dead_for_its_peers_and_comes_back_at_once,
+      a_member_beyond_one_accuser_stays_suspect, who_stops_has_left, whom_a_common_peer_hears_is_not_suspected,
+      a_moved_peer_is_found_at_the_address_that_it_tells, a_name_that_a_peer_tells_is_listed_and_not_dialled,
+      an_agent_of_version_1_is_told_nothing_of_members, an_agent_without_membership_takes_no_part_in_it,
+      all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody);
 }
