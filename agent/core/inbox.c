@@ -32,9 +32,14 @@ static void queue_end(struct inbox *in) {
   in->n_queue = in->queue_capacity = 0;
 }
 
-static void queue_clear(struct inbox *in) {
+static void payloads_free(struct inbox *in) {
   for (size_t i = 0; i < in->n_queue; i++)
     free(in->queue[i].payload);
+  in->n_queue = 0;
+}
+
+static void queue_clear(struct inbox *in) {
+  payloads_free(in);
   queue_end(in);
 }
 
@@ -200,7 +205,7 @@ void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload)
     return;
   }
   if (is_full)
-    queue_clear(in);
+    payloads_free(in); /* its place stays: what was held is not lost without another in its stead */
   MUST(in->n_queue < KEEP_PAYLOADS);
   struct link_in *queue = array_grown(in->queue, &in->queue_capacity, in->n_queue, sizeof *queue, KEEP_PAYLOADS);
   if (!queue) {

@@ -34,6 +34,13 @@ static enum err port_fetch(void *context, size_t peer, const struct manifest *m)
   return ERR_OK;
 }
 
+static bool has_no_memory;
+
+/* In place of libc's: what grows. */
+void *reallocarray(void *old, size_t n, size_t size) {
+  return has_no_memory ? NULL : realloc(old, n * size);
+}
+
 static struct inbox in;
 static struct wire wire;
 static uint64_t now_ms;
@@ -399,6 +406,23 @@ START_TEST(a_full_queue_stops_fetching_but_not_the_full_copy) {
 }
 END_TEST
 
+START_TEST(a_full_copy_takes_the_place_of_links_without_more_memory) {
+  start_chain();
+  tell(difference(2), ERR_OK);
+  deliver();
+  inbox_want_full(&in);
+  pump();
+  tell(full(3), ERR_OK);
+  has_no_memory = true;
+  deliver();
+  has_no_memory = false;
+  ck_assert_uint_eq(in.n_queue, 1);
+  ck_assert_int_eq(in.queue[0].manifest.kind, MANIFEST_FULL);
+  ck_assert(inbox_is_current(&in));
+  inbox_done(&in);
+}
+END_TEST
+
 START_TEST(without_room_it_is_fetched_later) {
   setup();
   struct manifest m = full(1);
@@ -444,5 +468,6 @@ int main(void) {
       old_differences_are_replays_and_resends_are_welcome, two_roots_at_one_position_are_an_equivocation,
       kind_none_moves_the_sequence_and_no_copy, a_failed_link_breaks_the_copy_until_a_full_one_comes,
       the_copy_before_kinds_none_heals_a_broken_one, a_full_queue_stops_fetching_but_not_the_full_copy,
-      without_room_it_is_fetched_later, a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
+      a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
+      a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
 }
