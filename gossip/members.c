@@ -286,8 +286,7 @@ static enum err state_own(struct members *m, uint64_t now_ms) {
 
 /* Without memory the statement before stands. */
 static void state_own_again(struct members *m, uint64_t now_ms) {
-  if (m->config.max > 0)
-    (void)!state_own(m, now_ms);
+  (void)!state_own(m, now_ms);
 }
 
 void members_restart(struct members *m, uint64_t boot_epoch, uint64_t now_ms) {
@@ -384,7 +383,7 @@ void members_miss(struct members *m, size_t peer, bool is_told, uint64_t now_ms)
 /* ---- sessions, time ---------------------------------------------------------------------------------------------------------- */
 
 void members_session(struct members *m, size_t peer, bool is_up, uint64_t now_ms) {
-  struct member *row = m->config.max > 0 ? row_find(m, &m->peers[peer]) : NULL;
+  struct member *row = row_find(m, &m->peers[peer]);
   if (!row)
     return;
   row->is_here = is_up;
@@ -562,8 +561,6 @@ enum err members_init(struct members *m, const struct members_config *config, ui
   *m = (struct members){.config = *config};
   m->config.name = m->config.addresses = NULL;
   m->config.peers = NULL;
-  if (config->max == 0)
-    return ERR_OK;
   m->peers = malloc((config->n_peers + 1) * sizeof *m->peers);
   if (!m->peers)
     return ERR_NO_MEMORY;
