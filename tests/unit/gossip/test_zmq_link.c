@@ -368,6 +368,138 @@ START_TEST(lent_descriptors_are_polled) {
 }
 END_TEST
 
+/* ---- two links without nodes: what has come is told at once, however the socket was used before ---- */
+
+struct end {
+  struct link link;
+  struct world *world;
+  bool is_connected;
+  uint64_t conn; /* of the last frame */
+  unsigned n_frames;
+  uint64_t rest_us; /* how long it takes over each */
+};
+
+static void rest(uint64_t us) {
+  struct timespec t = {.tv_nsec = (long)us * 1000};
+  nanosleep(&t, NULL);
+}
+
+static void end_on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
+  struct end *e = context;
+  (void)address, (void)frame, (void)n;
+  e->conn = conn;
+  e->n_frames++;
+  rest(e->rest_us);
+}
+
+static void end_on_dial(void *context, size_t peer, enum dial_event event) {
+  (void)peer;
+  ((struct end *)context)->is_connected = event == DIAL_CONNECTED;
+}
+
+static void end_on_gone(void *context, uint64_t conn) {
+  (void)context, (void)conn;
+}
+
+static void end_on_gate(void *context, const char *address) {
+  (void)context, (void)address;
+}
+
+static void end_open(struct end *e, struct world *w, const char *const *listen) {
+  struct zmq_link_config config = {.listen = listen,
+                                   .n_listen = listen ? 1 : 0,
+                                   .n_peers = listen ? 0 : 1,
+                                   .beat_s = 1,
+                                   .now_ms = world_now,
+                                   .now_context = w};
+  struct link_sink sink = {e, end_on_frame, end_on_dial, end_on_gone, end_on_gate};
+  char why[MAX_REASON_BYTES];
+  *e = (struct end){.world = w};
+  ck_assert_msg(zmq_link_open(&config, &sink, &e->link, why) == ERR_OK, "%s", why);
+}
+
+/* Waits as a node with nothing due does; how long it took. */
+static uint64_t end_wait(struct end *e, int64_t timeout_ms) {
+  uint64_t begin_ms = world_now(e->world);
+  e->link.wait(e->link.context, NULL, 0, timeout_ms);
+  return world_now(e->world) - begin_ms;
+}
+
+static bool end_send(struct end *e, uint64_t conn) {
+  uint8_t *frame;
+  if (e->link.frame_new(e->link.context, conn, 8, &frame) != ERR_OK)
+    return false;
+  memset(frame, 0, 8);
+  return e->link.frame_send(e->link.context, conn) == ERR_OK;
+}
+
+/* `dials` dials `listens`, whose gate has to be asked, and says something. */
+static void ends_meet(struct end *listens, struct end *dials, const char *address) {
+  dials->link.dial(dials->link.context, 0, address);
+  for (uint64_t until_ms = world_now(dials->world) + SOON_MS; !listens->n_frames;) {
+    ck_assert_uint_lt(world_now(dials->world), until_ms);
+    end_wait(listens, 1);
+    end_wait(dials, 1);
+    if (dials->is_connected && !listens->n_frames)
+      (void)end_send(dials, 0);
+  }
+  listens->link.set_session(listens->link.context, listens->conn, true); /* frames without one are counted */
+}
+
+enum { PATIENCE_MS = 2000, MANY = 150 };
+
+struct two_ends {
+  struct world *world;
+  struct end listens, dials;
+};
+
+static struct two_ends *two_ends_new(void) {
+  static struct two_ends t;
+  t.world = world_new(2, true);
+  const char *const listen[] = {t.world->agents[0].listen};
+  end_open(&t.listens, t.world, listen);
+  end_open(&t.dials, t.world, NULL);
+  ends_meet(&t.listens, &t.dials, listen[0]);
+  return &t;
+}
+
+static void two_ends_free(struct two_ends *t) {
+  t->dials.link.close(t->dials.link.context);
+  t->listens.link.close(t->listens.link.context);
+  world_free(t->world);
+}
+
+/* What comes while it sends, libzmq takes from the descriptor that would tell of it. */
+START_TEST(a_frame_that_came_while_sending_is_told_at_once) {
+  struct two_ends *t = two_ends_new();
+  for (unsigned i = 0; i < MANY; i++) {
+    unsigned before = t->listens.n_frames;
+    while (!end_send(&t->dials, 0))
+      end_wait(&t->dials, 1);
+    end_wait(&t->dials, 0);
+    rest(10 * i);
+    (void)end_send(&t->listens, t->listens.conn);
+    while (t->listens.n_frames == before)
+      ck_assert_uint_lt(end_wait(&t->listens, PATIENCE_MS), PATIENCE_MS);
+  }
+  two_ends_free(t);
+}
+END_TEST
+
+/* A slow receiver, behind whom the next frames are always there already. */
+START_TEST(what_did_not_fit_in_one_turn_is_told_in_the_next) {
+  struct two_ends *t = two_ends_new();
+  unsigned n_sent = t->listens.n_frames;
+  for (uint64_t until_ms = world_now(t->world) + SOON_MS; n_sent < MANY && world_now(t->world) < until_ms;)
+    n_sent += end_send(&t->dials, 0);
+  ck_assert_uint_ge(n_sent, MANY);
+  t->listens.rest_us = 500;
+  while (t->listens.n_frames < n_sent)
+    ck_assert_uint_lt(end_wait(&t->listens, PATIENCE_MS), PATIENCE_MS);
+  two_ends_free(t);
+}
+END_TEST
+
 int main(void) {
   TCase *tcase = tcase_create("zmq_link");
   tcase_set_timeout(tcase, 30);
@@ -384,5 +516,7 @@ int main(void) {
   tcase_add_test(tcase, what_is_not_an_agent_is_said_in_words);
   tcase_add_test(tcase, an_address_in_use_is_named);
   tcase_add_test(tcase, lent_descriptors_are_polled);
+  tcase_add_test(tcase, a_frame_that_came_while_sending_is_told_at_once);
+  tcase_add_test(tcase, what_did_not_fit_in_one_turn_is_told_in_the_next);
   return suite_run_case("zmq_link", tcase);
 }
