@@ -124,8 +124,8 @@ static void row_remove(struct members *m, struct member *row) {
   memmove(row, row + 1, (--m->n - at) * sizeof *row);
 }
 
-/* Who is gone for longest and no peer makes room; false: nobody. */
-static bool make_room(struct members *m) {
+/* Who is gone for longest and no peer, and so makes room; NULL: nobody. */
+static struct member *find_gone(const struct members *m) {
   struct member *oldest = NULL;
   for (size_t i = 0; i < m->n; i++) {
     struct member *row = &m->rows[i];
@@ -133,9 +133,11 @@ static bool make_room(struct members *m) {
     if (is_gone && !row->is_peer && !is_own(m, row) && (!oldest || row->since_ms < oldest->since_ms))
       oldest = row;
   }
-  if (oldest)
-    row_remove(m, oldest);
-  return oldest != NULL;
+  return oldest;
+}
+
+static bool is_full(const struct members *m) {
+  return m->n >= m->config.max;
 }
 
 static enum err grow(struct members *m) {
@@ -175,13 +177,14 @@ static enum err may_introduce(const struct members *m, uint32_t from) {
   MUST(m->rows != NULL); /* oneself is in it */
   for (size_t i = 0; i < m->n; i++)
     n_introduced += m->rows[i].introducer == from;
-  return n_introduced < MAX_INTRODUCED ? ERR_OK : ERR_BUDGET;
+  return n_introduced < MAX_INTRODUCED && (!is_full(m) || find_gone(m)) ? ERR_OK : ERR_BUDGET;
 }
 
+/* It may. */
 static enum err row_introduce(struct members *m, const struct identity_key *key, uint32_t from, uint64_t now_ms,
                               struct member **out_row) {
-  if (m->n >= m->config.max && !make_room(m))
-    return ERR_BUDGET;
+  if (is_full(m))
+    row_remove(m, find_gone(m));
   return row_add(m, key, from, now_ms, out_row);
 }
 

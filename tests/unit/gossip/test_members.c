@@ -394,6 +394,7 @@ START_TEST(what_a_peer_can_introduce_is_bounded) {
   uint8_t bytes[STATEMENT_MAX_BYTES];
   unsigned n_refused = 0;
   m->config.max = 40;
+  count_checks(m);
   for (uint16_t i = 0; i < 60; i++) {
     struct identity *id = identity_numbered(1000 + i);
     statement_sign(&s, id);
@@ -403,6 +404,7 @@ START_TEST(what_a_peer_can_introduce_is_bounded) {
   }
   ck_assert_uint_eq(m->n, 40);
   ck_assert_uint_eq(n_refused, 60 - 37);
+  ck_assert_uint_eq(n_checked, 37);
 }
 END_TEST
 
@@ -412,7 +414,7 @@ START_TEST(one_peer_introduces_no_more_than_its_share) {
   struct statement s = {.swarm = {{9}}, .incarnation = {EPOCH, 0}};
   uint8_t bytes[STATEMENT_MAX_BYTES];
   unsigned n_refused = 0;
-  for (uint16_t i = 0; i < MAX_INTRODUCED + 10; i++) {
+  for (unsigned i = 0; i < MAX_INTRODUCED + 10; i++) {
     memcpy(s.key.bytes, &i, sizeof i);
     n_refused += members_take_statement(m, 1, bytes, statement_write(&s, bytes), now_ms) == ERR_BUDGET;
   }
