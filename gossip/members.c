@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 
-enum { FIRST_ROWS = 8, CREDIT_MS = 1000, DOUBTED_BY = 2 };
+enum { CREDIT_MS = 1000, DOUBTED_BY = 2 };
 
 const char *member_state_name(enum member_state s) {
   static const char *const names[N_MEMBER_STATES] = {"absent", "alive", "suspect", "dead", "left"};
@@ -140,23 +141,12 @@ static bool is_full(const struct members *m) {
   return m->n >= m->config.max;
 }
 
-static enum err grow(struct members *m) {
-  if (m->n < m->capacity)
-    return ERR_OK;
-  size_t capacity = m->capacity ? 2 * m->capacity : FIRST_ROWS;
-  struct member *rows = realloc(m->rows, capacity * sizeof *rows);
+static enum err row_add(struct members *m, const struct identity_key *key, uint32_t introducer, uint64_t now_ms,
+                        struct member **out_row) {
+  struct member *rows = array_grown(m->rows, &m->capacity, m->n, sizeof *rows, MAX_MEMBERS);
   if (!rows)
     return ERR_NO_MEMORY;
   m->rows = rows;
-  m->capacity = capacity;
-  return ERR_OK;
-}
-
-static enum err row_add(struct members *m, const struct identity_key *key, uint32_t introducer, uint64_t now_ms,
-                        struct member **out_row) {
-  enum err e = grow(m);
-  if (e != ERR_OK)
-    return e;
   size_t at = place_of(m, key);
   memmove(m->rows + at + 1, m->rows + at, (m->n++ - at) * sizeof *m->rows);
   m->rows[at] = (struct member){.key = *key,
