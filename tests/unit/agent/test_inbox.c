@@ -37,7 +37,9 @@ static enum err port_fetch(void *context, size_t peer, const struct manifest *m)
 static bool has_no_memory;
 
 /* In place of libc's: what grows. */
-void *reallocarray(void *old, size_t n, size_t size) {
+void *grow_array(void *old, size_t n, size_t size) __asm__("reallocarray");
+
+void *grow_array(void *old, size_t n, size_t size) {
   return has_no_memory ? NULL : realloc(old, n * size);
 }
 

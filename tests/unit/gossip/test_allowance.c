@@ -54,7 +54,7 @@ START_TEST(what_makes_work_costs_more) {
   ck_assert_uint_eq(allowance_cost(MESSAGE_STATE, 100), 1);
   ck_assert_uint_gt(allowance_cost(MESSAGE_ASK, 100), allowance_cost(MESSAGE_STATE, 100));
   ck_assert_uint_gt(allowance_cost(MESSAGE_MANIFEST, 100), allowance_cost(MESSAGE_ASK, 100));
-  uint64_t list = allowance_cost(MESSAGE_STATE, MAX_MEMBERS * LISTED_BYTES);
+  uint64_t list = allowance_cost(MESSAGE_STATE, (size_t)MAX_MEMBERS * LISTED_BYTES);
   ck_assert_uint_ge(allowance_cost(MESSAGE_SYNC, 100), list);
   ck_assert_uint_ge(allowance_cost(MESSAGE_LIST, 100), list);
   ck_assert_uint_eq(allowance_cost(MESSAGE_END, 100), 1);
