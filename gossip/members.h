@@ -10,7 +10,7 @@
  *   the time      that a suspicion takes
  *
  * `dead` is each agent's own conclusion and never travels; what travels are signed statements and accusations, each once over
- * each session and in each direction (`members_news`). A lost one is found by comparing hashes of the tables (`members_hash`,
+ * each session and in each direction (`members_news`). A lost one is found by comparing hashes of the tables (`hash`,
  * `members_list`). An agent that hears itself accused refutes with its next incarnation (SWIM: Das, Gupta, Motivala 2002).
  *
  * What others can make this hold is bounded: MAX_MEMBERS rows, of which MAX_INTRODUCED by one peer, MAX_ACCUSERS accusations of an
