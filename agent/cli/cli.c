@@ -202,6 +202,14 @@ static const char *default_site_path(const char *const *environment) {
                                                                                         : "site.yaml";
 }
 
+/* An answer that did not arrive whole is none, whatever became of what was asked. */
+static int code_of_output(int code) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return code;
+  fputs("starling: standard output could not be written whole; is its disk full?\n", stderr);
+  return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
 int cli_main(int argc, const char *const *argv, const char *const *environment) {
   struct call call = {
       .environment = environment, .site_path = default_site_path(environment), .warnings = json_array()};
@@ -211,7 +219,7 @@ int cli_main(int argc, const char *const *argv, const char *const *environment) 
     catalogue_close(call.catalogue);
     free(call.catalogue);
   }
-  return code;
+  return code_of_output(code);
 }
 
 bool call_load_config(struct call *call, struct config **out_config) {

@@ -59,6 +59,21 @@ START_TEST(an_error_in_json_is_on_standard_output) {
 }
 END_TEST
 
+START_TEST(an_answer_that_is_not_written_is_a_failure) {
+  static const char *const environment[] = {NULL}, *const argv[] = {"starling", "config", "keys", NULL};
+  ck_assert_int_eq(random_open(), ERR_OK);
+  fflush(stdout);
+  int old = dup(STDOUT_FILENO), full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ck_assert(old >= 0 && full >= 0 && dup2(full, STDOUT_FILENO) >= 0);
+  int code = cli_main(3, argv, environment);
+  dup2(old, STDOUT_FILENO);
+  clearerr(stdout);
+  close(old);
+  close(full);
+  ck_assert_int_eq(code, EXIT_FAILED);
+}
+END_TEST
+
 START_TEST(help_knows_every_verb) {
   CLI(&c, "help");
   ck_assert_int_eq(c.code, EXIT_DONE);
@@ -303,6 +318,7 @@ int main(void) {
   TCase *tcase = tcase_create("agent/cli");
   tcase_add_loop_test(tcase, misuse_is_one_line_and_exit_4, 0, sizeof misuses / sizeof *misuses);
   tcase_add_test(tcase, an_error_in_json_is_on_standard_output);
+  tcase_add_test(tcase, an_answer_that_is_not_written_is_a_failure);
   tcase_add_test(tcase, help_knows_every_verb);
   tcase_add_test(tcase, init_makes_a_site_that_checks);
   tcase_add_test(tcase, init_makes_a_swarm_of_its_own);
