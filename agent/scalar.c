@@ -36,10 +36,15 @@ static size_t count_digits(const char *text) {
   return n;
 }
 
+/* "s", " MiB": no digit further on, as in 1e9, 0x3, 1_000 and 5.5, of which the first digits are another number. */
+static bool is_unit(const char *text) {
+  return *text != '.' && *text != ',' && strcspn(text, "0123456789") == strlen(text);
+}
+
 enum err scalar_integer(const char *text, uint64_t min, uint64_t max, uint64_t *out_value, char why[MAX_REASON_BYTES]) {
   size_t n = count_digits(text);
   if (n == 0 || text[n] != '\0')
-    return n > 0 && text[n] != '.' && text[n] != ','
+    return n > 0 && is_unit(text + n)
                ? FAIL(ERR_SYNTAX, QUOTED " is not a whole number; write %.*s, units stand in the key's name", text,
                       (int)(n > 20 ? 20 : n), text)
                : FAIL(ERR_SYNTAX, QUOTED " is not a whole number; write digits only", text);

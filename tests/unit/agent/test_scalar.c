@@ -10,15 +10,16 @@ static const struct {
   const char *phrase;
 } bad_integers[] = {
     {"5s", ERR_SYNTAX, "write 5, units stand in the key's name"},
+    {"1_000", ERR_SYNTAX, "digits only"},
     {"", ERR_SYNTAX, "digits only"},
     {"-1", ERR_SYNTAX, "digits only"},
     {"+1", ERR_SYNTAX, "digits only"},
     {" 1", ERR_SYNTAX, "digits only"},
     {"1.0", ERR_SYNTAX, "digits only"},
     {"1,000", ERR_SYNTAX, "digits only"},
-    {"0x10", ERR_SYNTAX, "write 0"},
+    {"0x10", ERR_SYNTAX, "digits only"},
     {"010", ERR_SYNTAX, "begins with 0"},
-    {"1e3", ERR_SYNTAX, "write 1"},
+    {"1e3", ERR_SYNTAX, "digits only"} /* 1 is another number */,
     {"1", ERR_RANGE, "write 2 to 1000"},
     {"1001", ERR_RANGE, "write 2 to 1000"},
     {"18446744073709551616", ERR_RANGE, "write 2 to 1000"},
