@@ -86,6 +86,7 @@ static void view_members(const struct call *call, const json_t *data, FILE *out)
                                           {"STATE", "state", FORM_TEXT},
                                           {"SINCE", "since_s", FORM_DURATION},
                                           {"REFUTATIONS", "refutation", FORM_COUNT},
+                                          {"ADDRESSES", "addresses", FORM_TEXT},
                                           {"KEY", "key", FORM_TEXT}};
   table_print(columns, sizeof columns / sizeof *columns, json_object_get(data, "members"), call->format == FORMAT_TSV,
               out);

@@ -60,6 +60,10 @@ class Members(unittest.TestCase):
             listed = swarm["a"].ask("peer", "members")  # the same, by the verb
             self.assertEqual(sorted(row["name"] for row in listed["members"]), sorted(names))
             self.assertEqual(listed["counts"], status["members"])
+            table = swarm["a"].cli("peer", "members").out.splitlines()
+            self.assertIn(" ADDRESSES ", table[0])
+            for name in names:
+                self.assertTrue(any(line.startswith(f"{name} ") and f" {swarm[name].address} " in line for line in table), table)
 
             others = [site for site in swarm if site.name != "c"]
             self.assertEqual(swarm["c"].stop(), 0)
