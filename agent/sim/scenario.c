@@ -132,11 +132,49 @@ static enum err read_map(const struct reader *r, enum scenario_group group, cons
 
 /* ---- what holds between keys ---- */
 
-static enum err check_range(const struct reader *r, const char *list, const struct agent_range *range) {
+/* Where the value of a key stands; nowhere: it was not written. */
+static struct place place_of(const struct tree *map, const char *key) {
+  const struct tree *child = child_find(map, key);
+  return child ? child->place : (struct place){0};
+}
+
+static enum err check_range(const struct reader *r, const struct tree *item, const char *list, const char *key,
+                            const struct agent_range *range) {
   return range->last < r->scenario->n_agents || range->first > range->last
              ? ERR_OK
-             : fail(r, ERR_RANGE, (struct place){0}, "%s: there is no agent %llu; the last one is %llu", list,
-                    (unsigned long long)range->last, (unsigned long long)r->scenario->n_agents - 1);
+             : fail(r, ERR_RANGE, place_of(item, key), "%s[].%s: there is no agent %llu; the last one is %llu", list,
+                    key, (unsigned long long)range->last, (unsigned long long)r->scenario->n_agents - 1);
+}
+
+static enum err check_event(const struct reader *r, const struct tree *item, const struct scenario_event *e) {
+  bool lasts = e->action == ACTION_PAUSE || e->action == ACTION_SLOW;
+  enum err error = check_range(r, item, "events", "agents", &e->agents);
+  if (!error)
+    error = check_range(r, item, "events", "to", &e->to);
+  return error || !lasts || e->for_s > 0
+             ? error
+             : fail(r, ERR_SYNTAX, item->place, "events[].for_s: is missing or 0; write how long, for_s: …");
+}
+
+static const struct tree *first_item(const struct tree *top, const char *list) {
+  const struct tree *child = child_find(top, list);
+  return child ? child->first : NULL;
+}
+
+/* The scenario's items are in the order of the file still. */
+static enum err check_lists(const struct reader *r, const struct tree *top) {
+  const struct scenario *c = r->scenario;
+  const struct tree *host = first_item(top, "hosts"), *link = first_item(top, "links"),
+                    *event = first_item(top, "events");
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < c->n_hosts && !e; i++, host = host->next)
+    e = check_range(r, host, "hosts", "agents", &c->hosts[i].agents);
+  for (size_t i = 0; i < c->n_links && !e; i++, link = link->next)
+    if ((e = check_range(r, link, "links", "agents", &c->links[i].agents)) == ERR_OK)
+      e = check_range(r, link, "links", "to", &c->links[i].to);
+  for (size_t i = 0; i < c->n_events && !e; i++, event = event->next)
+    e = check_event(r, event, &c->events[i]);
+  return e;
 }
 
 size_t scenario_degree(const struct scenario *c) {
@@ -148,34 +186,35 @@ size_t scenario_degree(const struct scenario *c) {
   return wanted < others ? wanted : others;
 }
 
-static enum err check(const struct reader *r) {
+static enum err fail_memory(const struct reader *r, const struct tree *top, uint64_t possible_kib) {
   const struct scenario *c = r->scenario;
-  const struct place nowhere = {0};
-  enum err e = ERR_OK;
+  char smaller[48] = "";
+  if (possible_kib > 0)
+    snprintf(smaller, sizeof smaller, "model_kib: %llu or ", (unsigned long long)possible_kib);
+  return fail(r, ERR_LIMIT, place_of(top, child_find(top, "model_kib") ? "model_kib" : "agents"),
+              "%llu agents with models of %llu KiB would take more than 4 GiB; write %sfidelity: protocol",
+              (unsigned long long)c->n_agents, (unsigned long long)c->model_kib, smaller);
+}
+
+static enum err check(const struct reader *r, const struct tree *top) {
+  const struct scenario *c = r->scenario;
   if (scenario_degree(c) > MAX_PEERS)
-    return fail(r, ERR_LIMIT, nowhere, "topology: full has %zu peers an agent; at most %d are possible",
+    return fail(r, ERR_LIMIT, place_of(top, "topology"),
+                "topology: full has %zu peers an agent; at most %d are possible; write topology: random",
                 scenario_degree(c), MAX_PEERS);
   if (c->topology == TOPOLOGY_RANDOM && c->degree >= c->n_agents)
-    return fail(r, ERR_RANGE, nowhere, "degree: there are only %llu other agents", (unsigned long long)c->n_agents - 1);
+    return fail(r, ERR_RANGE, place_of(top, child_find(top, "degree") ? "degree" : "topology"),
+                "degree: %llu, and there are only %llu other agents; write a smaller one",
+                (unsigned long long)c->degree, (unsigned long long)c->n_agents - 1);
   /* three vectors and twice as much on its disk, one of each peer, and what is kept */
   uint64_t models = c->n_agents * (scenario_degree(c) + KEEP_PAYLOADS + 8);
   if (c->fidelity == SIM_SEALED && models * c->model_kib > max_memory_bytes / BYTES_PER_KIB)
-    return fail(
-        r, ERR_LIMIT, nowhere,
-        "%llu agents with models of %llu KiB would take more than 4 GiB; write model_kib: %llu or fidelity: protocol",
-        (unsigned long long)c->n_agents, (unsigned long long)c->model_kib,
-        (unsigned long long)(max_memory_bytes / BYTES_PER_KIB / models));
+    return fail_memory(r, top, max_memory_bytes / BYTES_PER_KIB / models);
   if (c->round.deadline_min_s > c->round.deadline_max_s)
-    return fail(r, ERR_RANGE, nowhere, "round.deadline_min_s: is above round.deadline_max_s");
-  for (size_t i = 0; i < c->n_hosts && !e; i++)
-    e = check_range(r, "hosts[].agents", &c->hosts[i].agents);
-  for (size_t i = 0; i < c->n_links && !e; i++)
-    if ((e = check_range(r, "links[].agents", &c->links[i].agents)) == ERR_OK)
-      e = check_range(r, "links[].to", &c->links[i].to);
-  for (size_t i = 0; i < c->n_events && !e; i++)
-    if ((e = check_range(r, "events[].agents", &c->events[i].agents)) == ERR_OK)
-      e = check_range(r, "events[].to", &c->events[i].to);
-  return e;
+    return fail(r, ERR_RANGE, place_of(top, "round"),
+                "round.deadline_min_s: is above round.deadline_max_s, %g and %g; write a smaller one",
+                c->round.deadline_min_s, c->round.deadline_max_s);
+  return check_lists(r, top);
 }
 
 /* Of equal times the one that was written first comes first. */
@@ -202,7 +241,7 @@ static enum err read_scenario(const struct reader *r, const char *bytes, size_t 
   if (!e)
     e = read_map(r, IN_TOP, tree, base, true);
   if (!e)
-    e = check(r);
+    e = check(r, tree);
   tree_free(tree);
   sort_events(r->scenario);
   return e;
@@ -231,7 +270,8 @@ enum err scenario_load(const char *path, struct scenario **out_scenario, char ou
   size_t n_bytes;
   enum err e = file_read(path, MAX_SCENARIO_BYTES, &bytes, &n_bytes);
   if (e)
-    fail(&(struct reader){path, NULL, out_why}, e, (struct place){0}, "%s", err_sentence(e));
+    fail(&(struct reader){path, NULL, out_why}, e, (struct place){0}, "%s",
+         e == ERR_UNSUPPORTED ? "it is not a regular file; name a scenario in YAML" : err_sentence(e));
   else
     e = scenario_read(path, bytes, n_bytes, out_scenario, out_why);
   free(bytes);
