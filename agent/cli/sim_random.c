@@ -97,11 +97,13 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   fprintf(out, "\n");
 }
 
-static enum err read_numbers(struct campaign *g, char why[MAX_REASON_BYTES]) {
+/* With an error *out_flag is what it is about. */
+static enum err read_numbers(struct campaign *g, enum sim_flag *out_flag, char why[MAX_REASON_BYTES]) {
   const char *seed = g->call->flags[SIM_SEED], *n = g->call->flags[SIM_RANDOM];
   g->first = 1;
   g->n = UINT64_MAX;
   enum err e = seed ? scalar_integer(seed, 0, MAX_SCENARIO_SEED / 2, &g->first, why) : ERR_OK;
+  *out_flag = e ? SIM_SEED : SIM_RANDOM;
   if (!e && n[0])
     e = scalar_integer(n, 1, MAX_SCENARIO_SEED / 2, &g->n, why);
   return e;
@@ -110,10 +112,11 @@ static enum err read_numbers(struct campaign *g, char why[MAX_REASON_BYTES]) {
 int sim_random(struct call *call) {
   struct campaign g = {.call = call, .broken = json_array()};
   char why[MAX_REASON_BYTES];
-  enum err e = read_numbers(&g, why);
+  enum sim_flag flag;
+  enum err e = read_numbers(&g, &flag, why);
   if (e) {
     json_decref(g.broken);
-    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "--random, --seed: %s", why);
+    return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s: %s", call->verb->flags[flag].name, why);
   }
   sigemptyset(&g.stops);
   sigaddset(&g.stops, SIGINT);

@@ -462,6 +462,8 @@ START_TEST(random_scenarios_are_counted) {
   ck_assert_uint_eq(json_array_size(datum(answer, "broken")), 0);
   ck_assert_int_gt(json_integer_value(datum(answer, "events")), 1000);
   json_decref(answer);
+  CLI(&c, "sim", "--random", "1", "--seed", "x");
+  ck_assert_str_eq(c.err, "starling: --seed: \"x\" is not a whole number; write digits only\n");
   CLI(&c, "sim", "--random", "0");
   ck_assert_int_eq(c.code, EXIT_USAGE);
   CLI(&c, "sim", "--random", "1", "--stop-at", "4");
