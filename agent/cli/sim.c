@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/sim.h"
@@ -161,6 +163,19 @@ static bool on_step(void *context, struct sim *s) {
   return true;
 }
 
+/* The beginning of a story that is longer than a trace may be is one; of a file that cannot be written nothing is left. */
+static void warn_of_trace(struct call *call, enum err e) {
+  const char *path = call->flags[SIM_TRACE];
+  struct stat status;
+  if (e == ERR_LIMIT) {
+    answer_warn(call, "%s: %s; the trace has only the beginning", path, err_sentence(e));
+    return;
+  }
+  answer_warn(call, "%s: %s; there is no trace, make room or name another file", path, err_sentence(e));
+  if (lstat(path, &status) == 0 && S_ISREG(status.st_mode))
+    unlink(path);
+}
+
 /* Runs it, with a trace where one is wanted: what keeps that from being whole is a warning. */
 static void run(struct call *call, const struct scenario *c, struct sim *s, struct recording *r) {
   const struct scenario_observer observer = {r, on_step};
@@ -168,7 +183,7 @@ static void run(struct call *call, const struct scenario *c, struct sim *s, stru
   enum err e = trace_close(r->writer);
   r->error = r->error ? r->error : e;
   if (r->error)
-    answer_warn(call, "%s: %s; the trace has only the beginning", call->flags[SIM_TRACE], err_sentence(r->error));
+    warn_of_trace(call, r->error);
 }
 
 /* What learns, where that is asked for. */
@@ -209,7 +224,8 @@ static int answer_run(struct call *call, const struct scenario *c, struct sim *s
   int code = fault ? answer_error(call, EXIT_USAGE, err_name(fault), NULL, "%s", why)
                    : answer(call, sim_json(c, s, &tally, clock_s() - start_s), view);
   sim_tally_done(&tally);
-  return code == EXIT_DONE && s->n_broken > 0 ? EXIT_FAILED : code;
+  bool has_failed = s->n_broken > 0 || (r->error && r->error != ERR_LIMIT);
+  return code == EXIT_DONE && has_failed ? EXIT_FAILED : code;
 }
 
 static int simulate(struct call *call, const struct scenario *c) {

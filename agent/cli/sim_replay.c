@@ -70,6 +70,13 @@ static json_t *state_json(const struct sim_agent *a) {
                    (json_int_t)n_waited_for, "jumps", (json_int_t)a->n_jumps);
 }
 
+/* With bytes and hash: it may be those that differ. */
+static void view_record(const json_t *record, FILE *out) {
+  fprintf(out, "%s of agent %.0f at %.6f s (%.0f bytes, trace %s)", json_string_value(json_object_get(record, "kind")),
+          json_number_value(json_object_get(record, "agent")), json_number_value(json_object_get(record, "seconds")),
+          json_number_value(json_object_get(record, "bytes")), json_string_value(json_object_get(record, "trace")));
+}
+
 static void view(const struct call *call, const json_t *data, FILE *out) {
   static const struct column columns[] = {
       {"AGENT", "agent", FORM_COUNT},          {"PHASE", "phase", FORM_TEXT},
@@ -88,14 +95,12 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   if (json_is_null(json_object_get(data, "difference"))) {
     fprintf(out, "as it was recorded, trace %s\n", json_string_value(json_object_get(data, "trace")));
   } else {
-    fprintf(out, "the last one differs: recorded %s of agent %.0f at %.6f s",
-            json_string_value(json_object_get(then, "kind")), json_number_value(json_object_get(then, "agent")),
-            json_number_value(json_object_get(then, "seconds")));
-    if (json_is_null(now))
-      fprintf(out, ", and now the story has ended\n");
-    else
-      fprintf(out, ", now %s of agent %.0f at %.6f s\n", json_string_value(json_object_get(now, "kind")),
-              json_number_value(json_object_get(now, "agent")), json_number_value(json_object_get(now, "seconds")));
+    fprintf(out, "the last one differs: recorded ");
+    view_record(then, out);
+    fprintf(out, json_is_null(now) ? ", and now the story has ended" : ", now ");
+    if (!json_is_null(now))
+      view_record(now, out);
+    fputc('\n', out);
   }
   sim_broken_view(json_object_get(data, "broken"), out);
 }
@@ -114,6 +119,14 @@ static json_t *replay_json(const struct replay *r, const struct sim *s) {
                    "difference", difference, "broken", sim_broken_json(s), "rows", rows);
 }
 
+static void warn_of_the_end(struct call *call, const struct replay *r, const char *path) {
+  if (r->is_over)
+    answer_warn(call, "%s: it ends with event %" PRIu64 ", before the story does; what comes after it is not compared",
+                path, r->n);
+  if (r->stop_at > r->n && !r->differs)
+    answer_warn(call, "--stop-at: there is no event %" PRIu64 "; the last one is %" PRIu64, r->stop_at, r->n);
+}
+
 int sim_replay(struct call *call) {
   struct replay r = {0};
   struct scenario *c;
@@ -128,6 +141,8 @@ int sim_replay(struct call *call) {
   struct sim *s = scenario_sim(c);
   scenario_run(c, s, &(struct scenario_observer){&r, on_step});
   look_for_more(&r);
+  if (!r.error)
+    warn_of_the_end(call, &r, path);
   int code = r.error ? answer_error(call, EXIT_USAGE, err_name(r.error), "record it again with --trace",
                                     "%s: event %" PRIu64 ": %s", path, r.n + 1, err_sentence(r.error))
                      : answer(call, replay_json(&r, s), view);

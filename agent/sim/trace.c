@@ -1,9 +1,12 @@
 #include "agent/sim/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/must.h"
@@ -28,12 +31,15 @@ const char *trace_kind_name(uint8_t kind) {
   return kind < N_SIM_EVENT_KINDS && names[kind] ? names[kind] : "unknown";
 }
 
-static enum err of_errno(void) {
-  return errno == ENOENT                      ? ERR_NOT_FOUND
-         : errno == EACCES || errno == EPERM  ? ERR_PERMISSION
-         : errno == ENOSPC || errno == EDQUOT ? ERR_NO_SPACE
-         : errno == EROFS                     ? ERR_READ_ONLY
-                                              : ERR_IO;
+/* A FIFO whose other end nobody holds is not waited for. */
+static enum err open_now(const char *path, int flags, const char *mode, FILE **out_file) {
+  enum { NEW_FILE_MODE = 0666 };
+  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, NEW_FILE_MODE);
+  *out_file = fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 ? fdopen(fd, mode) : NULL;
+  enum err e = *out_file ? ERR_OK : err_from_errno(errno);
+  if (e && fd >= 0)
+    close(fd);
+  return e;
 }
 
 /* ---- writing ---- */
@@ -55,7 +61,7 @@ static enum err write_head(struct trace_writer *w, const struct scenario *c) {
     e = ERR_LIMIT;
   else if (fwrite(magic, 1, N_MAGIC, w->out) != N_MAGIC || fwrite(length, 1, sizeof length, w->out) != sizeof length ||
            fwrite(text, 1, n, w->out) != n)
-    e = of_errno();
+    e = err_from_errno(errno);
   free(text);
   return e;
 }
@@ -64,8 +70,9 @@ enum err trace_create(const char *path, const struct scenario *c, struct trace_w
   struct trace_writer *w = calloc(1, sizeof *w);
   if (!w)
     return ERR_NO_MEMORY;
-  w->out = fopen(path, "wbe");
-  enum err e = w->out ? write_head(w, c) : of_errno();
+  enum err e = open_now(path, O_WRONLY | O_CREAT | O_TRUNC, "wb", &w->out);
+  if (!e)
+    e = write_head(w, c);
   if (e == ERR_OK) {
     *out_writer = w;
     return ERR_OK;
@@ -88,13 +95,13 @@ enum err trace_put(struct trace_writer *w, const struct trace_record *r) {
   writer_u32(&to, r->agent);
   writer_u32(&to, (uint32_t)r->kind << KIND_SHIFT | r->n);
   w->n++;
-  return fwrite(bytes, 1, sizeof bytes, w->out) == sizeof bytes ? ERR_OK : of_errno();
+  return fwrite(bytes, 1, sizeof bytes, w->out) == sizeof bytes ? ERR_OK : err_from_errno(errno);
 }
 
 enum err trace_close(struct trace_writer *w) {
   if (!w)
     return ERR_OK;
-  enum err e = fclose(w->out) == 0 ? ERR_OK : of_errno();
+  enum err e = fclose(w->out) == 0 ? ERR_OK : err_from_errno(errno);
   free(w);
   return e;
 }
@@ -144,10 +151,16 @@ static enum err read_head(FILE *in, const char *path, struct scenario **out_scen
 enum err trace_open(const char *path, struct trace_reader **out_reader, struct scenario **out_scenario,
                     char out_why[MAX_CONFIG_WHY_BYTES]) {
   struct scenario *c = NULL;
-  FILE *in = fopen(path, "rbe");
-  if (!in)
-    return refuse(of_errno(), path, err_sentence(of_errno()), out_why);
-  enum err e = read_head(in, path, &c, out_why);
+  FILE *in;
+  struct stat status;
+  enum err e = open_now(path, O_RDONLY, "rb", &in);
+  if (e)
+    return refuse(e, path, err_sentence(e), out_why);
+  if (fstat(fileno(in), &status) != 0 || !S_ISREG(status.st_mode))
+    e = refuse(ERR_UNSUPPORTED, path, "it is not a regular file; record one with starling sim FILE.yaml --trace",
+               out_why);
+  else
+    e = read_head(in, path, &c, out_why);
   struct trace_reader *r = e ? NULL : calloc(1, sizeof *r);
   if (!e && !r)
     e = refuse(ERR_NO_MEMORY, path, err_sentence(ERR_NO_MEMORY), out_why);

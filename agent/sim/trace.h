@@ -36,7 +36,7 @@ const char *trace_kind_name(uint8_t kind);
 
 struct trace_writer;
 
-/* Replaces the file. Errors of the file system. */
+/* Replaces the file. Errors of the file system; a FIFO that nobody reads is ERR_IO. */
 MUST_USE enum err trace_create(const char *path, const struct scenario *c, struct trace_writer **out_writer);
 
 /* ERR_LIMIT: it has MAX_TRACE_RECORDS; what was written before stays a trace. ERR_IO, ERR_NO_SPACE come with trace_close, too. */
@@ -47,8 +47,8 @@ MUST_USE enum err trace_close(struct trace_writer *w); /* NULL is allowed */
 
 struct trace_reader;
 
-/* Errors are one line, with the path and what to do: of the file system, ERR_SYNTAX, ERR_TOO_NEW, ERR_TRUNCATED, ERR_LIMIT,
- * those of scenario_read. */
+/* Errors are one line, with the path and what to do: of the file system, ERR_UNSUPPORTED (no regular file), ERR_SYNTAX,
+ * ERR_TOO_NEW, ERR_TRUNCATED, ERR_LIMIT, those of scenario_read. */
 MUST_USE enum err trace_open(const char *path, struct trace_reader **out_reader, struct scenario **out_scenario,
                              char out_why[MAX_CONFIG_WHY_BYTES]);
 

@@ -1,8 +1,11 @@
 /* Scenario files and `starling sim`: what is read and refused, and that a run says what became of it. */
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/sim/scenario.h"
@@ -272,6 +275,64 @@ START_TEST(what_is_no_trace_is_refused) {
   unlink(path);
   ck_assert_int_eq(c.code, EXIT_USAGE);
   ck_assert_ptr_nonnull(strstr(c.err, "--trace: /nowhere/at: it does not exist"));
+  CLI(&c, "sim", "/tmp");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_str_eq(c.err, "starling: /tmp: it is not a regular file; name a scenario in YAML\n");
+}
+END_TEST
+
+START_TEST(a_trace_that_ends_before_the_story_is_told) {
+  record("agents: 3\nrounds: 3\nmodel_kib: 1\n");
+  struct stat whole;
+  ck_assert_int_eq(stat(trace_path, &whole), 0);
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_str_eq(c.err, "");
+  CLI(&c, "sim", "--replay", trace_path, "--stop-at", "16777216");
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  ck_assert_ptr_nonnull(strstr(c.err, "--stop-at: there is no event 16777216; the last one is "));
+  ck_assert_int_eq(truncate(trace_path, whole.st_size - 24), 0); /* one record */
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  ck_assert_ptr_nonnull(strstr(c.err, ", before the story does; what comes after it is not compared"));
+  unlink(trace_path);
+}
+END_TEST
+
+START_TEST(a_trace_that_cannot_be_written_is_a_failure_and_leaves_nothing) {
+  struct rlimit old, small = {.rlim_cur = 5000};
+  struct stat status;
+  write_scenario("agents: 3\nrounds: 9\nmodel_kib: 1\n");
+  snprintf(trace_path, sizeof trace_path, "%.50s.trace", path);
+  ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+  small.rlim_max = old.rlim_max;
+  signal(SIGXFSZ, SIG_IGN);
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+  CLI(&c, "sim", path, "--trace", trace_path);
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+  ck_assert_int_eq(c.code, EXIT_FAILED);
+  ck_assert_ptr_nonnull(strstr(c.err, "there is no trace, make room or name another file"));
+  ck_assert_ptr_nonnull(strstr(c.out, "AGENT  ROUND")); /* what came of it is told all the same */
+  ck_assert_int_ne(stat(trace_path, &status), 0);
+  CLI(&c, "sim", path, "--trace", "/dev/full");
+  ck_assert_int_eq(c.code, EXIT_FAILED);
+  ck_assert_ptr_nonnull(strstr(c.err, "/dev/full: no space left on the device; there is no trace"));
+  ck_assert_int_eq(stat("/dev/full", &status), 0);
+  unlink(path);
+}
+END_TEST
+
+START_TEST(a_fifo_is_not_waited_for) {
+  write_scenario("agents: 2\nrounds: 1\nmodel_kib: 1\n");
+  snprintf(trace_path, sizeof trace_path, "%.50s.trace", path);
+  ck_assert_int_eq(mkfifo(trace_path, 0600), 0);
+  CLI(&c, "sim", "--replay", trace_path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, ": it is not a regular file; record one with"));
+  CLI(&c, "sim", path, "--trace", trace_path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "; name a file that can be written"));
+  unlink(trace_path);
+  unlink(path);
 }
 END_TEST
 
@@ -485,6 +546,9 @@ int main(void) {
   tcase_add_test(tcase, a_trace_is_repeated_and_stops_where_one_likes);
   tcase_add_test(tcase, the_first_event_that_differs_is_named);
   tcase_add_test(tcase, what_is_no_trace_is_refused);
+  tcase_add_test(tcase, a_trace_that_ends_before_the_story_is_told);
+  tcase_add_test(tcase, a_trace_that_cannot_be_written_is_a_failure_and_leaves_nothing);
+  tcase_add_test(tcase, a_fifo_is_not_waited_for);
   tcase_add_test(tcase, what_was_learnt_bears_partitions_and_crashes);
   tcase_add_test(tcase, data_that_cannot_be_loaded_are_named);
   tcase_add_test(tcase, random_scenarios_are_counted);
