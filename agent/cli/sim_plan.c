@@ -11,12 +11,13 @@
 #include "agent/sim/outlook.h"
 #include "agent/site_job.h"
 #include "agent/tuning.h"
+#include "base/must.h"
 #include "models/merging/codec.h"
 #include "models/schema.h"
 
 enum { DEFAULT_DEGREE = 4, MAX_ADVICE = 8, MAX_DEGREE = MAX_PEERS / 2 };
 
-static const double least_gain = 0.1;
+static const double least_gain = 0.1, least_share = 0.01;
 
 /* ---- what is asked ---- */
 
@@ -197,9 +198,24 @@ static enum err read_job(struct asked *a, const struct config *c, int *out_code)
 static void advise(json_t *list, const char *change, const char *figure, double now, double then, const char *cost) {
   bool is_time = strcmp(figure, "training-share") != 0;
   double gain = is_time ? 1 - then / now : then / now - 1;
-  if (now > 0 && then > 0 && gain > least_gain)
+  bool is_of_note = is_time || then - now > least_share;
+  if (now > 0 && then > 0 && gain > least_gain && is_of_note)
     json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:s?}", "change", change, "figure", figure, "now",
                                           now, "then", then, "gain", gain, "cost", cost));
+}
+
+/* "a round takes 4.20s instead of 1m04s": as people read times elsewhere. */
+static void times_differ(const char *what, double then_s, double now_s, char out[MAX_REASON_BYTES]) {
+  json_t *then = json_real(then_s), *now = json_real(now_s);
+  FILE *to = fmemopen(out, MAX_REASON_BYTES, "w");
+  MUST(then && now && to);
+  fprintf(to, "%s takes ", what);
+  value_print(then, FORM_DURATION, to);
+  fprintf(to, " instead of ");
+  value_print(now, FORM_DURATION, to);
+  fclose(to);
+  json_decref(then);
+  json_decref(now);
 }
 
 static void try_codecs(const struct asked *a, const struct outlook *now, json_t *list) {
@@ -226,7 +242,7 @@ static void try_degree(const struct asked *a, const struct outlook *now, uint64_
   struct outlook then = outlook_of(&o);
   snprintf(change, sizeof change, "%llu peers a site instead of %llu", (unsigned long long)degree,
            (unsigned long long)a->order.degree);
-  snprintf(cost, sizeof cost, "a round takes %.1f s instead of %.1f s", then.round_s, now->round_s);
+  times_differ("a round", then.round_s, now->round_s, cost);
   advise(list, change, "consensus", now->consensus_s, then.consensus_s, cost);
 }
 
@@ -241,7 +257,7 @@ static void try_longer_rounds(const struct asked *a, const struct outlook *now, 
   o.training_s *= TIMES;
   struct outlook then = outlook_of(&o);
   char cost[MAX_REASON_BYTES];
-  snprintf(cost, sizeof cost, "consensus takes %.0f s instead of %.0f s", then.consensus_s, now->consensus_s);
+  times_differ("consensus", then.consensus_s, now->consensus_s, cost);
   advise(list, "four times as many steps a round", "training-share", now->training_share, then.training_share, cost);
 }
 
@@ -255,7 +271,7 @@ static void try_patience(const struct asked *a, const struct outlook *now, json_
   struct outlook then = outlook_of(&o);
   snprintf(change, sizeof change, "round.deadline_max_s: %.0f, for %.0f %% of the updates come too late",
            o.round.deadline_max_s, 100 * now->left_out);
-  snprintf(cost, sizeof cost, "a round takes %.1f s instead of %.1f s", then.round_s, now->round_s);
+  times_differ("a round", then.round_s, now->round_s, cost);
   advise(list, change, "consensus", now->consensus_s, then.consensus_s, cost);
 }
 
@@ -295,12 +311,12 @@ static json_t *kinds_json(const struct asked *a, const struct outlook *o) {
 }
 
 static json_t *plan_json(const struct asked *a, const struct outlook *o, json_t *advice) {
-  json_t *data = json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:f, s:f, s:s}", "job", a->job->job.name, "agents",
-                           (json_int_t)a->order.n_agents, "simulated", (json_int_t)o->n_simulated, "degree",
+  json_t *data = json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:f, s:f, s:f, s:s, s:f}", "job", a->job->job.name,
+                           "agents", (json_int_t)a->order.n_agents, "simulated", (json_int_t)o->n_simulated, "degree",
                            (json_int_t)a->order.degree, "parameters", (json_int_t)a->n_parameters, "codec",
                            codec_name(a->codec.kind), "update_bytes", (json_int_t)a->order.payload_bytes, "rate_kbit",
                            a->order.rate_kbit, "delay_ms", a->order.delay_ms, "training_seconds", a->order.training_s,
-                           "training_from", a->training_from);
+                           "training_from", a->training_from, "every_seconds", a->order.round.every_s);
   json_t *figures = json_pack(
       "{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o}", "round_seconds", o->round_s, "round_p95_seconds", o->round_p95_s,
       "round_bytes", o->round_bytes, "left_out", o->left_out, "training_share", o->training_share, "consensus_rounds",
@@ -353,7 +369,12 @@ static void view_summary(const json_t *data, FILE *out) {
   value_print(json_object_get(data, "round_p95_seconds"), FORM_DURATION, out);
   fprintf(out, " (95th percentile); ");
   value_print(json_object_get(data, "training_seconds"), FORM_DURATION, out);
-  fprintf(out, " of it is training\nan agent sends ");
+  fprintf(out, " of it is training");
+  if (number(data, "every_seconds") > 0) {
+    fprintf(out, "; round.every_s spaces them: ");
+    value_print(json_object_get(data, "every_seconds"), FORM_DURATION, out);
+  }
+  fprintf(out, "\nan agent sends ");
   value_print(json_object_get(data, "round_bytes"), FORM_BYTES, out);
   fprintf(out, " a round; %.1f %% of the updates come too late for theirs\n", 100 * number(data, "left_out"));
   if (json_is_null(json_object_get(data, "consensus_rounds"))) {
