@@ -164,8 +164,7 @@ static bool on_step(void *context, struct sim *s) {
 }
 
 /* The beginning of a story that is longer than a trace may be is one; of a file that cannot be written nothing is left. */
-static void warn_of_trace(struct call *call, enum err e) {
-  const char *path = call->flags[SIM_TRACE];
+static void warn_of_trace(struct call *call, const char *path, enum err e) {
   struct stat status;
   if (e == ERR_LIMIT) {
     answer_warn(call, "%s: %s; the trace has only the beginning", path, err_sentence(e));
@@ -182,8 +181,8 @@ static void run(struct call *call, const struct scenario *c, struct sim *s, stru
   scenario_run(c, s, r->writer ? &observer : NULL);
   enum err e = trace_close(r->writer);
   r->error = r->error ? r->error : e;
-  if (r->error)
-    warn_of_trace(call, r->error);
+  if (r->error && call->flags[SIM_TRACE])
+    warn_of_trace(call, call->flags[SIM_TRACE], r->error);
 }
 
 /* What learns, where that is asked for. */
