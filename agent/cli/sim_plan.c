@@ -167,6 +167,11 @@ static struct outlook_order order_with(const struct asked *a, struct codec codec
   return o;
 }
 
+/* In a random topology some have twice as many peers. */
+static uint64_t max_agents(uint64_t degree) {
+  return scenario_max_agents(2 * degree);
+}
+
 static enum err read_job(struct asked *a, const struct config *c, int *out_code) {
   struct schema *schema;
   char why[MAX_REASON_BYTES];
@@ -181,6 +186,13 @@ static enum err read_job(struct asked *a, const struct config *c, int *out_code)
     a->order.degree = a->order.n_agents - 1;
   if (a->order.degree > MAX_DEGREE)
     a->order.degree = MAX_DEGREE;
+  if (a->order.n_agents > max_agents(a->order.degree)) {
+    schema_free(schema);
+    snprintf(why, sizeof why, "%llu sites of %llu peers would take more than 4 GiB; write at most %llu",
+             (unsigned long long)a->order.n_agents, (unsigned long long)a->order.degree,
+             (unsigned long long)max_agents(a->order.degree));
+    return refuse(a, SIM_AGENTS, ERR_LIMIT, why, out_code);
+  }
   a->order.round = (struct scenario_round){.deadline_min_s = job->deadline_min_s,
                                            .deadline_max_s = job->deadline_max_s,
                                            .meet_s = job->meet_s,
@@ -236,7 +248,8 @@ static void try_codecs(const struct asked *a, const struct outlook *now, json_t 
 static void try_degree(const struct asked *a, const struct outlook *now, uint64_t degree, json_t *list) {
   struct outlook_order o = a->order;
   char change[MAX_REASON_BYTES], cost[MAX_REASON_BYTES];
-  if (degree < 2 || degree > MAX_DEGREE || degree >= a->order.n_agents || degree == a->order.degree)
+  if (degree < 2 || degree > MAX_DEGREE || degree >= a->order.n_agents || degree == a->order.degree ||
+      a->order.n_agents > max_agents(degree))
     return;
   o.degree = degree;
   struct outlook then = outlook_of(&o);

@@ -186,14 +186,17 @@ size_t scenario_degree(const struct scenario *c) {
   return wanted < others ? wanted : others;
 }
 
+uint64_t scenario_max_agents(uint64_t n_peers) {
+  enum { AGENT_KIB = 5, PEER_KIB = 2 };
+  return max_memory_bytes / BYTES_PER_KIB / (AGENT_KIB + PEER_KIB * n_peers);
+}
+
 static enum err fail_memory(const struct reader *r, const struct tree *top, uint64_t possible_kib) {
   const struct scenario *c = r->scenario;
-  char smaller[48] = "";
-  if (possible_kib > 0)
-    snprintf(smaller, sizeof smaller, "model_kib: %llu or ", (unsigned long long)possible_kib);
-  return fail(r, ERR_LIMIT, place_of(top, child_find(top, "model_kib") ? "model_kib" : "agents"),
-              "%llu agents with models of %llu KiB would take more than 4 GiB; write %sfidelity: protocol",
-              (unsigned long long)c->n_agents, (unsigned long long)c->model_kib, smaller);
+  return fail(
+      r, ERR_LIMIT, place_of(top, child_find(top, "model_kib") ? "model_kib" : "agents"),
+      "%llu agents with models of %llu KiB would take more than 4 GiB; write model_kib: %llu or fidelity: protocol",
+      (unsigned long long)c->n_agents, (unsigned long long)c->model_kib, (unsigned long long)possible_kib);
 }
 
 static enum err check(const struct reader *r, const struct tree *top) {
@@ -206,6 +209,11 @@ static enum err check(const struct reader *r, const struct tree *top) {
     return fail(r, ERR_RANGE, place_of(top, child_find(top, "degree") ? "degree" : "topology"),
                 "degree: %llu, and there are only %llu other agents; write a smaller one",
                 (unsigned long long)c->degree, (unsigned long long)c->n_agents - 1);
+  if (c->n_agents > scenario_max_agents(scenario_degree(c)))
+    return fail(r, ERR_LIMIT, place_of(top, "agents"),
+                "%llu agents of up to %zu peers would take more than 4 GiB; write %llu or a smaller degree",
+                (unsigned long long)c->n_agents, scenario_degree(c),
+                (unsigned long long)scenario_max_agents(scenario_degree(c)));
   /* three vectors and twice as much on its disk, one of each peer, and what is kept */
   uint64_t models = c->n_agents * (scenario_degree(c) + KEEP_PAYLOADS + 8);
   if (c->fidelity == SIM_SEALED && models * c->model_kib > max_memory_bytes / BYTES_PER_KIB)

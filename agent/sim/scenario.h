@@ -133,6 +133,9 @@ MUST_USE enum err scenario_seed(struct scenario *c, const char *text, char out_w
 /* Peers of an agent, at most. */
 size_t scenario_degree(const struct scenario *c);
 
+/* How many agents of so many peers each, at most, 4 GiB of memory have room for; models come on top. */
+uint64_t scenario_max_agents(uint64_t n_peers);
+
 /* The swarm, before the start. */
 struct sim *scenario_sim(const struct scenario *c);
 

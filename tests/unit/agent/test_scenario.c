@@ -98,8 +98,8 @@ static const struct {
     {"agents: 300\ntopology: full\n", "2:11: topology: full has 299 peers an agent; at most 256 are possible; write "},
     {"agents: 3\ntopology: random\n", "2:11: degree: 4, and there are only 2 other agents; write a smaller one"},
     {"agents: 90000\nmodel_kib: 1000\n", "2:12: 90000 agents with models of 1000 KiB would take more than 4 GiB; "},
-    {"agents: 100000\ntopology: random\ndegree: 100\n",
-     "1:9: 100000 agents with models of 100 KiB would take more than 4 GiB; write fidelity: protocol"},
+    {"topology: random\nagents: 100000\ndegree: 100\nfidelity: protocol\n",
+     "2:9: 100000 agents of up to 200 peers would take more than 4 GiB; write 10356 or a smaller degree"},
     {"agents: 3\nround: { deadline_min_s: 9, deadline_max_s: 8 }\n",
      "2:8: round.deadline_min_s: is above round.deadline_max_s, 9 and 8; "},
     {"- agents: 3\n", "1:1: no keys; write lines of the form KEY: VALUE"},
@@ -409,6 +409,25 @@ START_TEST(rounds_that_are_spaced_are_told_and_are_no_reason_for_advice) {
 }
 END_TEST
 
+START_TEST(a_plan_of_more_than_there_is_memory_for_is_refused) {
+  enum { N_PEERS = 12 };
+  char site[4096] = GOOD_HEAD "peers:\n", key_text[KEY_TEXT_BYTES];
+  for (int i = 1; i <= N_PEERS; i++) {
+    struct identity_key key = test_key(i);
+    size_t n = strlen(site);
+    key_text_write(&key, key_text);
+    snprintf(site + n, sizeof site - n, "  - { name: p%d, key: %s }\n", i, key_text);
+  }
+  strcat(site, GOOD_JOBS);
+  struct site_folder f = site_folder_new(site, GOOD_JOB);
+  CLI(&c, "sim", "--from", f.site, "--agents", "100000", "--link", "4mbit/80ms", "--training", "2s");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_msg(strstr(c.err, "--agents: 100000 sites of 12 peers would take more than 4 GiB; write at most 79137"),
+                "%s", c.err);
+  site_folder_free(&f);
+}
+END_TEST
+
 static const struct {
   const char *flag, *value, *why;
 } bad_plans[] = {
@@ -571,6 +590,7 @@ int main(void) {
   tcase_add_test(tcase, random_scenarios_are_counted);
   tcase_add_test(tcase, a_plan_says_what_it_takes_and_what_would_help);
   tcase_add_test(tcase, rounds_that_are_spaced_are_told_and_are_no_reason_for_advice);
+  tcase_add_test(tcase, a_plan_of_more_than_there_is_memory_for_is_refused);
   tcase_add_loop_test(tcase, a_bad_plan_is_refused_with_its_remedy, 0, sizeof bad_plans / sizeof *bad_plans);
   return suite_run_case("scenario", tcase);
 }
