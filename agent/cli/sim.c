@@ -236,8 +236,8 @@ static int simulate(struct call *call, const struct scenario *c) {
   bool is_open = learning_open(call, s, &l);
   enum err e = is_open && path ? trace_create(path, c, &r.writer) : ERR_OK;
   if (e)
-    code = answer_error(call, EXIT_USAGE, err_name(e), "name a file that can be written", "--trace: %s: %s", path,
-                        err_sentence(e));
+    code = answer_error(call, EXIT_USAGE, err_name(e), "name a new file or an old trace that can be written",
+                        "--trace: %s: %s", path, err_sentence(e));
   else if (is_open)
     code = answer_run(call, c, s, &l, &r);
   sim_free(s);

@@ -66,7 +66,22 @@ static enum err write_head(struct trace_writer *w, const struct scenario *c) {
   return e;
 }
 
+/* Something else than an old trace stands there: a scenario, a key. */
+static bool is_taken(const char *path) {
+  struct stat status;
+  char head[N_MAGIC_NAME];
+  FILE *in;
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0 ||
+      open_now(path, O_RDONLY, "rb", &in) != ERR_OK)
+    return false;
+  bool is_trace = fread(head, 1, sizeof head, in) == sizeof head && memcmp(head, magic, sizeof head) == 0;
+  fclose(in);
+  return !is_trace;
+}
+
 enum err trace_create(const char *path, const struct scenario *c, struct trace_writer **out_writer) {
+  if (is_taken(path))
+    return ERR_EXISTS;
   struct trace_writer *w = calloc(1, sizeof *w);
   if (!w)
     return ERR_NO_MEMORY;

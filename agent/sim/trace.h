@@ -36,7 +36,7 @@ const char *trace_kind_name(uint8_t kind);
 
 struct trace_writer;
 
-/* Replaces the file. Errors of the file system; a FIFO that nobody reads is ERR_IO. */
+/* Replaces an old trace. ERR_EXISTS: another file; errors of the file system; a FIFO that nobody reads is ERR_IO. */
 MUST_USE enum err trace_create(const char *path, const struct scenario *c, struct trace_writer **out_writer);
 
 /* ERR_LIMIT: it has MAX_TRACE_RECORDS; what was written before stays a trace. ERR_IO, ERR_NO_SPACE come with trace_close, too. */

@@ -321,6 +321,23 @@ START_TEST(a_trace_that_cannot_be_written_is_a_failure_and_leaves_nothing) {
 }
 END_TEST
 
+START_TEST(a_trace_replaces_a_trace_and_nothing_else) {
+  struct scenario *s;
+  char why[MAX_CONFIG_WHY_BYTES];
+  record("agents: 2\nrounds: 1\nmodel_kib: 1\n");
+  write_scenario("agents: 3\nrounds: 1\nmodel_kib: 1\n");
+  CLI(&c, "sim", path, "--trace", trace_path);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  unlink(trace_path);
+  CLI(&c, "sim", path, "--trace", path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, ": it exists already; name a new file or an old trace"));
+  ck_assert_int_eq(scenario_load(path, &s, why), ERR_OK); /* it is whole */
+  scenario_free(s);
+  unlink(path);
+}
+END_TEST
+
 START_TEST(a_fifo_is_not_waited_for) {
   write_scenario("agents: 2\nrounds: 1\nmodel_kib: 1\n");
   snprintf(trace_path, sizeof trace_path, "%.50s.trace", path);
@@ -330,7 +347,7 @@ START_TEST(a_fifo_is_not_waited_for) {
   ck_assert_ptr_nonnull(strstr(c.err, ": it is not a regular file; record one with"));
   CLI(&c, "sim", path, "--trace", trace_path);
   ck_assert_int_eq(c.code, EXIT_USAGE);
-  ck_assert_ptr_nonnull(strstr(c.err, "; name a file that can be written"));
+  ck_assert_ptr_nonnull(strstr(c.err, "; name a new file or an old trace that can be written"));
   unlink(trace_path);
   unlink(path);
 }
@@ -584,6 +601,7 @@ int main(void) {
   tcase_add_test(tcase, what_is_no_trace_is_refused);
   tcase_add_test(tcase, a_trace_that_ends_before_the_story_is_told);
   tcase_add_test(tcase, a_trace_that_cannot_be_written_is_a_failure_and_leaves_nothing);
+  tcase_add_test(tcase, a_trace_replaces_a_trace_and_nothing_else);
   tcase_add_test(tcase, a_fifo_is_not_waited_for);
   tcase_add_test(tcase, what_was_learnt_bears_partitions_and_crashes);
   tcase_add_test(tcase, data_that_cannot_be_loaded_are_named);
