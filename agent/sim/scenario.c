@@ -12,6 +12,7 @@
 #include "base/must.h"
 
 enum { BYTES_PER_KIB = 1024 };
+_Static_assert(MAX_SCENARIO_BYTES == 256 * BYTES_PER_KIB, "why_unread");
 
 static const uint64_t max_memory_bytes = UINT64_C(4) << 30;
 
@@ -272,14 +273,26 @@ enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, stru
   return e;
 }
 
+static const char *why_unread(enum err e) {
+  switch (e) {
+  case ERR_UNSUPPORTED:
+    return "it is not a regular file; name a scenario in YAML";
+  case ERR_NOT_FOUND:
+    return "it does not exist; check the path";
+  case ERR_LIMIT:
+    return "it or its name is too long; a scenario has at most 256 KiB";
+  default:
+    return err_sentence(e);
+  }
+}
+
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written through the reader
 enum err scenario_load(const char *path, struct scenario **out_scenario, char out_why[MAX_CONFIG_WHY_BYTES]) {
   char *bytes = NULL;
   size_t n_bytes;
   enum err e = file_read(path, MAX_SCENARIO_BYTES, &bytes, &n_bytes);
   if (e)
-    fail(&(struct reader){path, NULL, out_why}, e, (struct place){0}, "%s",
-         e == ERR_UNSUPPORTED ? "it is not a regular file; name a scenario in YAML" : err_sentence(e));
+    fail(&(struct reader){path, NULL, out_why}, e, (struct place){0}, "%s", why_unread(e));
   else
     e = scenario_read(path, bytes, n_bytes, out_scenario, out_why);
   free(bytes);

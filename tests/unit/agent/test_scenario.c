@@ -278,6 +278,13 @@ START_TEST(what_is_no_trace_is_refused) {
   CLI(&c, "sim", "/tmp");
   ck_assert_int_eq(c.code, EXIT_USAGE);
   ck_assert_str_eq(c.err, "starling: /tmp: it is not a regular file; name a scenario in YAML\n");
+  CLI(&c, "sim", "/nowhere.yaml");
+  ck_assert_str_eq(c.err, "starling: /nowhere.yaml: it does not exist; check the path\n");
+  write_scenario("agents: 2\n");
+  ck_assert_int_eq(truncate(path, MAX_SCENARIO_BYTES + 1), 0);
+  CLI(&c, "sim", path);
+  unlink(path);
+  ck_assert_ptr_nonnull(strstr(c.err, ": it or its name is too long; a scenario has at most 256 KiB\n"));
 }
 END_TEST
 
