@@ -435,14 +435,13 @@ END_TEST
 
 START_TEST(a_plan_of_more_than_there_is_memory_for_is_refused) {
   enum { N_PEERS = 12 };
-  char site[4096] = GOOD_HEAD "peers:\n", key_text[KEY_TEXT_BYTES];
+  char site[4096], key_text[KEY_TEXT_BYTES];
+  size_t n = (size_t)snprintf(site, sizeof site, "%s%speers:\n", GOOD_HEAD, GOOD_JOBS);
   for (int i = 1; i <= N_PEERS; i++) {
     struct identity_key key = test_key(i);
-    size_t n = strlen(site);
     key_text_write(&key, key_text);
-    snprintf(site + n, sizeof site - n, "  - { name: p%d, key: %s }\n", i, key_text);
+    n += (size_t)snprintf(site + n, sizeof site - n, "  - { name: p%d, key: %s }\n", i, key_text);
   }
-  strcat(site, GOOD_JOBS);
   struct site_folder f = site_folder_new(site, GOOD_JOB);
   CLI(&c, "sim", "--from", f.site, "--agents", "100000", "--link", "4mbit/80ms", "--training", "2s");
   ck_assert_int_eq(c.code, EXIT_USAGE);
