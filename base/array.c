@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 void *array_grown(void *array, size_t *capacity, size_t n, size_t size, size_t max) {
   if (n < *capacity)
     return array;
@@ -9,7 +11,8 @@ void *array_grown(void *array, size_t *capacity, size_t n, size_t size, size_t m
     return NULL;
   size_t wider = *capacity > 0 ? 2 * *capacity : 1;
   wider = wider < max ? wider : max;
-  void *grown = reallocarray(array, wider, size);
+  size_t n_bytes;
+  void *grown = size_mul(wider, size, &n_bytes) ? realloc(array, n_bytes) : NULL;
   if (grown)
     *capacity = wider;
   return grown;

@@ -101,6 +101,10 @@ static void setup(void) {
   now_ms = 1000;
 }
 
+static void teardown(void) {
+  inbox_done(&in);
+}
+
 static void tell(struct manifest m, enum err expected) {
   ck_assert_int_eq(inbox_manifest(&in, &m), expected);
   pump();
@@ -126,7 +130,6 @@ static size_t merge(uint64_t round, size_t bad) {
 }
 
 static void start_chain(void) {
-  setup();
   tell(full(1), ERR_OK);
   deliver();
   ck_assert_uint_eq(merge(1, SIZE_MAX), 1);
@@ -139,7 +142,6 @@ static void newest(uint64_t sequence) {
 }
 
 START_TEST(nothing_is_asked_of_who_has_nothing) {
-  setup();
   pump();
   ck_assert_uint_eq(wire.n_asked, 0);
   ck_assert(inbox_is_current(&in));
@@ -148,7 +150,6 @@ START_TEST(nothing_is_asked_of_who_has_nothing) {
 END_TEST
 
 START_TEST(first_contact_asks_for_the_full_copy_and_fetches_it_at_once) {
-  setup();
   newest(5);
   ck_assert_uint_eq(wire.n_asked, 1);
   ck_assert_int_eq(wire.kind, MANIFEST_FULL);
@@ -159,12 +160,10 @@ START_TEST(first_contact_asks_for_the_full_copy_and_fetches_it_at_once) {
   ck_assert(inbox_is_current(&in));
   ck_assert_uint_eq(in.held.round, 5);
   ck_assert_uint_eq(inbox_bytes(&in), FULL);
-  inbox_done(&in);
 }
 END_TEST
 
 START_TEST(a_question_without_an_answer_is_repeated) {
-  setup();
   newest(5);
   pump();
   ck_assert_uint_eq(wire.n_asked, 1);
@@ -194,7 +193,6 @@ START_TEST(an_answer_that_is_of_no_use_is_not_asked_for_again_at_once) {
 END_TEST
 
 START_TEST(a_full_copy_newer_than_the_links_told_before_is_fetched) {
-  setup();
   tell(difference(7), ERR_OK);
   tell(difference(8), ERR_OK);
   ck_assert_int_eq(wire.kind, MANIFEST_FULL);
@@ -210,14 +208,12 @@ START_TEST(a_full_copy_newer_than_the_links_told_before_is_fetched) {
 END_TEST
 
 START_TEST(a_full_copy_is_taken_though_the_offers_are_full) {
-  setup();
   for (uint64_t s = 2; s < 2 + KEEP_PAYLOADS; s++)
     tell(difference(s), ERR_OK);
   tell(full(1 + KEEP_PAYLOADS), ERR_OK);
   ck_assert_uint_eq(wire.n_fetched, 1);
   deliver();
   ck_assert(inbox_is_current(&in));
-  inbox_done(&in);
 }
 END_TEST
 
@@ -295,7 +291,6 @@ START_TEST(a_new_chain_under_a_higher_epoch_is_taken) {
   deliver();
   ck_assert(inbox_is_current(&in));
   tell(difference(2), ERR_REPLAY);
-  inbox_done(&in);
 }
 END_TEST
 
@@ -308,7 +303,6 @@ START_TEST(old_differences_are_replays_and_resends_are_welcome) {
   deliver();
   tell(difference(2), ERR_REPLAY);
   ck_assert_uint_eq(wire.n_fetched, 3);
-  inbox_done(&in);
 }
 END_TEST
 
@@ -381,7 +375,6 @@ START_TEST(the_copy_before_kinds_none_heals_a_broken_one) {
   ck_assert_int_eq(wire.kind, MANIFEST_DIFFERENCE);
   tell(none(2, 1), ERR_OK);
   ck_assert(inbox_is_current(&in));
-  inbox_done(&in);
 }
 END_TEST
 
@@ -404,7 +397,6 @@ START_TEST(a_full_queue_stops_fetching_but_not_the_full_copy) {
   deliver();
   ck_assert_uint_eq(in.n_queue, 1);
   ck_assert(inbox_is_current(&in));
-  inbox_done(&in);
 }
 END_TEST
 
@@ -421,12 +413,10 @@ START_TEST(a_full_copy_takes_the_place_of_links_without_more_memory) {
   ck_assert_uint_eq(in.n_queue, 1);
   ck_assert_int_eq(in.queue[0].manifest.kind, MANIFEST_FULL);
   ck_assert(inbox_is_current(&in));
-  inbox_done(&in);
 }
 END_TEST
 
 START_TEST(without_room_it_is_fetched_later) {
-  setup();
   struct manifest m = full(1);
   m.n_payload = 2000;
   tell(m, ERR_OK);
@@ -455,21 +445,34 @@ START_TEST(a_lost_session_forgets_what_was_under_way_and_keeps_what_waits) {
   ck_assert_uint_eq(inbox_bytes(&in), LINK);
   pump();
   ck_assert_uint_eq(wire.first, 3);
-  inbox_done(&in);
 }
 END_TEST
 
 int main(void) {
-  return SUITE_RUN(
-      "inbox", nothing_is_asked_of_who_has_nothing, first_contact_asks_for_the_full_copy_and_fetches_it_at_once,
-      a_question_without_an_answer_is_repeated, an_answer_that_is_of_no_use_is_not_asked_for_again_at_once,
-      a_full_copy_newer_than_the_links_told_before_is_fetched, a_full_copy_is_taken_though_the_offers_are_full,
-      links_are_fetched_in_order_and_later_rounds_wait, fewer_bytes_decide_between_links_and_the_full_copy,
-      what_is_gone_is_replaced_by_the_full_copy, a_link_of_another_chain_leads_to_the_full_copy,
-      a_full_copy_that_was_not_needed_conflates_nothing, a_new_chain_under_a_higher_epoch_is_taken,
-      old_differences_are_replays_and_resends_are_welcome, two_roots_at_one_position_are_an_equivocation,
-      kind_none_moves_the_sequence_and_no_copy, a_failed_link_breaks_the_copy_until_a_full_one_comes,
-      the_copy_before_kinds_none_heals_a_broken_one, a_full_queue_stops_fetching_but_not_the_full_copy,
-      a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
-      a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
+  static const TTest *const tests[] = {nothing_is_asked_of_who_has_nothing,
+                                       first_contact_asks_for_the_full_copy_and_fetches_it_at_once,
+                                       a_question_without_an_answer_is_repeated,
+                                       an_answer_that_is_of_no_use_is_not_asked_for_again_at_once,
+                                       a_full_copy_newer_than_the_links_told_before_is_fetched,
+                                       a_full_copy_is_taken_though_the_offers_are_full,
+                                       links_are_fetched_in_order_and_later_rounds_wait,
+                                       fewer_bytes_decide_between_links_and_the_full_copy,
+                                       what_is_gone_is_replaced_by_the_full_copy,
+                                       a_link_of_another_chain_leads_to_the_full_copy,
+                                       a_full_copy_that_was_not_needed_conflates_nothing,
+                                       a_new_chain_under_a_higher_epoch_is_taken,
+                                       old_differences_are_replays_and_resends_are_welcome,
+                                       two_roots_at_one_position_are_an_equivocation,
+                                       kind_none_moves_the_sequence_and_no_copy,
+                                       a_failed_link_breaks_the_copy_until_a_full_one_comes,
+                                       the_copy_before_kinds_none_heals_a_broken_one,
+                                       a_full_queue_stops_fetching_but_not_the_full_copy,
+                                       a_full_copy_takes_the_place_of_links_without_more_memory,
+                                       without_room_it_is_fetched_later,
+                                       a_lost_session_forgets_what_was_under_way_and_keeps_what_waits};
+  TCase *tcase = tcase_create("inbox");
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    tcase_add_test(tcase, tests[i]);
+  return suite_run_case("inbox", tcase);
 }
