@@ -75,6 +75,13 @@ static uint32_t epoch_steps(const struct sim_agent *a) {
   return learning_of(a)->epoch_steps[a->number];
 }
 
+/* An update is as long as the model makes it, and all of it is held. */
+static void set_lengths(struct sim *s, const struct sim_learning *l, const struct codec *codec) {
+  size_t n = schema_parameters(l->schema), full = codec_full_bytes(n), link = codec_bound(*codec, n);
+  s->dims = ((full > link ? full : link) + sizeof(double) - 1) / sizeof(double);
+  s->payload_bytes = s->dims * sizeof(double);
+}
+
 static void set_sizes(struct round_config *config, const struct sim_learning *l, const struct codec *codec) {
   static const uint8_t encodings[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
                                               [CODEC_F16] = ENCODING_F16,
@@ -103,6 +110,7 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     return ERR_NO_MEMORY;
   }
   l->n = s->n_agents;
+  set_lengths(s, l, &job->job.contract->codec);
   for (size_t i = 0; i < s->n_agents; i++) {
     l->jobs[i] = *job;
     l->jobs[i].shadow = SHADOW_OFF;
@@ -110,6 +118,7 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     if (job->part > 0)
       l->jobs[i].part = (uint32_t)i + 1;
     set_sizes(&s->agents[i]->config, l, &job->job.contract->codec);
+    s->agents[i]->config.payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
   }
   return ERR_OK;
 }
@@ -119,6 +128,11 @@ enum err sim_learning_open(const struct config *config, const struct site_job_co
   if (job->job.contract->scale.rule == SCALE_POOLED) {
     snprintf(out_why, MAX_REASON_BYTES, "scale: pooled is not simulated; write the numbers that the sites have found");
     return ERR_UNSUPPORTED;
+  }
+  if (s->n_agents > MAX_LEARNING_AGENTS) {
+    snprintf(out_why, MAX_REASON_BYTES, "%zu agents cannot train here; write agents: %d or fewer", s->n_agents,
+             MAX_LEARNING_AGENTS);
+    return ERR_LIMIT;
   }
   struct sim_learning *l = calloc(1, sizeof *l);
   MUST(l != NULL);

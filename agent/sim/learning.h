@@ -11,9 +11,12 @@
 #include "agent/config.h"
 #include "agent/sim/sim.h"
 
+enum { MAX_LEARNING_AGENTS = 512 };
+
 struct sim_learning;
 
-/* Before the start. The configuration lives as long. ERR_UNSUPPORTED with its reason; ERR_NO_MEMORY. */
+/* Before the start: updates are from then on as long as the job's model makes them, whatever the simulation was made with.
+ * The configuration lives as long. ERR_UNSUPPORTED, ERR_LIMIT with the reason; ERR_NO_MEMORY. */
 MUST_USE enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
                                     struct sim_learning **out_learning, char out_why[MAX_REASON_BYTES]);
 

@@ -247,8 +247,8 @@ static void port_train(void *context, struct trainer_job *job) {
 
 static void port_write(void *context, struct scribe_job *job) {
   struct sim_agent *a = context;
-  size_t n_vectors = (job->half.n_bytes + job->model.n_bytes) / (a->sim->dims * sizeof(double));
-  size_t n_bytes = job->payload.n_bytes + n_vectors * (size_t)a->sim->payload_bytes;
+  uint64_t held = job->half.n_bytes + job->model.n_bytes, a_vector = a->sim->dims * sizeof(double);
+  size_t n_bytes = job->payload.n_bytes + (size_t)(held * a->sim->payload_bytes / a_vector);
   uint64_t at_us = sim_host_write(&a->host, a->sim->now_us, n_bytes);
   sim_put(a, at_us, (struct sim_event){.kind = SIM_DURABLE, .data = job});
 }

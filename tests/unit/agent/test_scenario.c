@@ -560,6 +560,38 @@ START_TEST(what_was_learnt_bears_partitions_and_crashes) {
 }
 END_TEST
 
+/* 35 KiB of a model where the scenario says 1, at either fidelity: all of it arrives everywhere, and is the same. */
+START_TEST(what_learns_sends_its_own_length) {
+  struct site_folder f = points_site();
+  site_folder_write(&f, "a.job.yaml",
+                    "job: points\ntask: classify\nlabel: verdict\nclasses: [ x, y, z ]\nfeatures: [ a, b ]\n"
+                    "model: dense 92, relu, dense 92, relu, dense classes\nsplit: { rule: dirichlet 0.3, n: 8 }\n");
+  json_t *answers[2];
+  static const char *const fidelities[] = {"sealed", "protocol"};
+  for (size_t i = 0; i < 2; i++) {
+    char text[200];
+    snprintf(text, sizeof text, "agents: 4\nrounds: 5\nmodel_kib: 1\nduration_s: 100\nfidelity: %s\n", fidelities[i]);
+    write_scenario(text);
+    CLI(&c, "sim", path, "--learn", f.site, "--format", "json");
+    unlink(path);
+    ck_assert_msg(c.code == EXIT_DONE, "%s%s", c.out, c.err);
+    answers[i] = cli_capture_json(&c);
+    ck_assert_int_eq(json_integer_value(datum(answers[i], "left_out")), 0);
+    ck_assert_int_eq(json_integer_value(datum(answers[i], "taken")), 4 * 2 * 5);
+    ck_assert_int_ge(json_integer_value(datum(answers[i], "sent_bytes")), INTMAX_C(4) * 2 * 5 * 35000);
+  }
+  ck_assert_str_eq(json_string_value(datum(answers[0], "trace")), json_string_value(datum(answers[1], "trace")));
+  json_decref(answers[0]);
+  json_decref(answers[1]);
+  write_scenario("agents: 513\nmodel_kib: 1\n");
+  CLI(&c, "sim", path, "--learn", f.site);
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "513 agents cannot train here; write agents: 512 or fewer"));
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(data_that_cannot_be_loaded_are_named) {
   struct site_folder f = points_site();
   site_folder_write(&f, "points.csv", "a,b,verdict\n1,nonsense,x\n");
@@ -610,6 +642,7 @@ int main(void) {
   tcase_add_test(tcase, a_trace_replaces_a_trace_and_nothing_else);
   tcase_add_test(tcase, a_fifo_is_not_waited_for);
   tcase_add_test(tcase, what_was_learnt_bears_partitions_and_crashes);
+  tcase_add_test(tcase, what_learns_sends_its_own_length);
   tcase_add_test(tcase, data_that_cannot_be_loaded_are_named);
   tcase_add_test(tcase, random_scenarios_are_counted);
   tcase_add_test(tcase, a_plan_says_what_it_takes_and_what_would_help);
