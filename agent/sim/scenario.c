@@ -200,6 +200,29 @@ static enum err fail_memory(const struct reader *r, const struct tree *top, uint
       (unsigned long long)c->n_agents, (unsigned long long)c->model_kib, (unsigned long long)possible_kib);
 }
 
+static uint64_t range_size(const struct agent_range *range) {
+  return range->last - range->first + 1;
+}
+
+/* What hosts, links and events are done to, one after the other: every link of their agents. */
+static enum err check_steps(const struct reader *r, const struct tree *top) {
+  const struct scenario *c = r->scenario;
+  uint64_t n = 0;
+  for (size_t i = 0; i < c->n_hosts; i++)
+    n += range_size(&c->hosts[i].agents);
+  for (size_t i = 0; i < c->n_links; i++)
+    n += range_size(&c->links[i].agents);
+  for (size_t i = 0; i < c->n_events; i++)
+    n += range_size(&c->events[i].agents);
+  n *= scenario_degree(c);
+  return n <= MAX_SCENARIO_STEPS
+             ? ERR_OK
+             : fail(r, ERR_LIMIT, place_of(top, child_find(top, "events") ? "events" : "hosts"),
+                    "hosts, links, events: those of %llu links, at most %d are possible; name fewer "
+                    "agents in them, or make fewer of them",
+                    (unsigned long long)n, MAX_SCENARIO_STEPS);
+}
+
 static enum err check(const struct reader *r, const struct tree *top) {
   const struct scenario *c = r->scenario;
   if (scenario_degree(c) > MAX_PEERS)
@@ -223,7 +246,8 @@ static enum err check(const struct reader *r, const struct tree *top) {
     return fail(r, ERR_RANGE, place_of(top, "round"),
                 "round.deadline_min_s: is above round.deadline_max_s, %g and %g; write a smaller one",
                 c->round.deadline_min_s, c->round.deadline_max_s);
-  return check_lists(r, top);
+  enum err e = check_lists(r, top);
+  return e ? e : check_steps(r, top);
 }
 
 /* Of equal times the one that was written first comes first. */
@@ -263,7 +287,7 @@ enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, stru
   if (!r.scenario)
     e = fail(&r, ERR_NO_MEMORY, (struct place){0}, "%s", err_sentence(ERR_NO_MEMORY));
   else if (n_bytes > MAX_SCENARIO_BYTES)
-    e = fail(&r, ERR_LIMIT, (struct place){0}, "a scenario has at most %d bytes", MAX_SCENARIO_BYTES);
+    e = fail(&r, ERR_LIMIT, (struct place){0}, "%s", too_long);
   else
     e = read_scenario(&r, bytes, n_bytes);
   if (e)

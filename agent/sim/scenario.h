@@ -17,7 +17,8 @@
  *     - { at_s: 60, do: kill, agents: 3 }
  *     - { at_s: 90, do: start, agents: 3 }
  *
- * One table has the keys (scenario.c). Bounded: MAX_SCENARIO_BYTES, the bounds of tree.h, memory for the models. Errors are one
+ * One table has the keys (scenario_keys.c). Bounded: MAX_SCENARIO_BYTES, the bounds of tree.h, memory for agents and models,
+ * what hosts, links and events are done to (MAX_SCENARIO_STEPS); not the time that a story takes. Errors are one
  * line, "file:line:column: key: what is wrong; what to write", as of the configuration. Any thread. */
 #ifndef AGENT_SIM_SCENARIO_H
 #define AGENT_SIM_SCENARIO_H
@@ -25,7 +26,7 @@
 #include "agent/config.h"
 #include "agent/sim/sim.h"
 
-enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000 };
+enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000, MAX_SCENARIO_STEPS = 1 << 24 };
 #define MAX_SCENARIO_SEED UINT64_C(9007199254740991)
 
 enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };

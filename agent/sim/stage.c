@@ -23,9 +23,12 @@ static uint64_t ms_of(double s) {
 }
 
 /* A rate that is not 0 stays one. */
+static uint64_t rate_of(double bytes_per_s) {
+  return bytes_per_s > 0 && bytes_per_s < 1 ? 1 : (uint64_t)bytes_per_s;
+}
+
 static uint64_t bytes_per_s(double kbit) {
-  double bytes = kbit * BYTES_PER_S_OF_KBIT;
-  return kbit > 0 && bytes < 1 ? 1 : (uint64_t)bytes;
+  return rate_of(kbit * BYTES_PER_S_OF_KBIT);
 }
 
 static void meet(struct sim *s, size_t a, size_t b) {
@@ -73,7 +76,7 @@ static void set_host(struct sim_agent *a, const struct scenario_host *h) {
   a->host.speed = h->speed;
   a->host.nic.up_bytes_per_s = bytes_per_s(h->up_kbit);
   a->host.nic.down_bytes_per_s = bytes_per_s(h->down_kbit);
-  a->host.disk_bytes_per_s = (uint64_t)(h->disk_kib_s * BYTES_PER_KIB);
+  a->host.disk_bytes_per_s = rate_of(h->disk_kib_s * BYTES_PER_KIB);
   a->host.loading_ms = h->loading_ms;
   a->host.training_ms = h->training_ms;
   a->host.merging_ms = h->merging_ms;
@@ -90,6 +93,13 @@ static void set_round(struct round_config *config, const struct scenario *c) {
   config->min_peers = (uint32_t)c->round.min_peers;
   config->alone_rounds = (uint32_t)c->round.alone_rounds;
   config->linger_ms = 2 * config->deadline_max_ms;
+}
+
+/* For one update of each peer, however long they are. */
+static void give_room(struct sim_agent *a) {
+  uint64_t all = a->n_peers * a->sim->payload_bytes;
+  if (all > a->config.payload_max_bytes)
+    a->config.payload_max_bytes = all;
 }
 
 /* Every pair of the two ranges that lists each other; a pair that does not has no link. */
@@ -122,6 +132,7 @@ struct sim *scenario_sim(const struct scenario *c) {
   for (size_t i = 0; i < s->n_agents; i++) {
     set_host(s->agents[i], &c->host);
     set_round(&s->agents[i]->config, c);
+    give_room(s->agents[i]);
   }
   for (size_t i = 0; i < c->n_hosts; i++)
     for (size_t a = (size_t)c->hosts[i].agents.first; a <= c->hosts[i].agents.last; a++)

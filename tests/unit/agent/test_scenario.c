@@ -106,6 +106,24 @@ static const struct {
     {"agents: &a 3\n", "1:9: "},
 };
 
+/* A line of a file is little, what it is done to is not. */
+START_TEST(what_happens_is_bounded) {
+  static const char head[] = "agents: 20000\nmodel_kib: 1\nevents:\n",
+                    line[] = "  - { at_s: 1, do: mute, agents: 0..19999 }\n";
+  char why[MAX_CONFIG_WHY_BYTES] = "", *text = malloc(MAX_SCENARIO_BYTES);
+  struct scenario *read;
+  size_t n = (size_t)snprintf(text, MAX_SCENARIO_BYTES, "%s", head);
+  for (size_t i = 0; i < MAX_SCENARIO_STEPS / 40000; i++)
+    n += (size_t)snprintf(text + n, MAX_SCENARIO_BYTES - n, "%s", line);
+  ck_assert_msg(scenario_read("it", text, n, &read, why) == ERR_OK, "%s", why);
+  scenario_free(read);
+  n += (size_t)snprintf(text + n, MAX_SCENARIO_BYTES - n, "%s", line);
+  ck_assert(scenario_read("it", text, n, &read, why) == ERR_LIMIT);
+  ck_assert_ptr_nonnull(strstr(why, "hosts, links, events: those of 16800000 links, at most 16777216 are possible"));
+  free(text);
+}
+END_TEST
+
 START_TEST(what_is_wrong_has_its_place_and_remedy) {
   char why[MAX_CONFIG_WHY_BYTES] = "";
   struct scenario *s;
@@ -177,6 +195,19 @@ START_TEST(the_table_says_who_is_slow_and_what_it_costs) {
   ck_assert_int_eq(c.code, EXIT_DONE);
   ck_assert_ptr_nonnull(strstr(c.out, "AGENT  ROUND"));
   ck_assert_ptr_nonnull(strstr(c.out, "trace "));
+}
+END_TEST
+
+/* Of a model that is longer than what a site usually gives updates room for, all arrive. */
+START_TEST(a_model_is_as_long_as_one_likes) {
+  write_scenario("agents: 4\nrounds: 3\nmodel_kib: 100000\nfidelity: protocol\nduration_s: 1000\n");
+  CLI(&c, "sim", path, "--format", "json");
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  json_t *answer = cli_capture_json(&c);
+  ck_assert_int_eq(json_integer_value(datum(answer, "taken")), 4 * 2 * 3);
+  ck_assert_int_eq(json_integer_value(datum(answer, "left_out")), 0);
+  json_decref(answer);
 }
 END_TEST
 
@@ -631,6 +662,8 @@ int main(void) {
   TCase *tcase = tcase_create("scenario");
   tcase_add_test(tcase, everything_is_read_and_the_rest_has_defaults);
   tcase_add_loop_test(tcase, what_is_wrong_has_its_place_and_remedy, 0, sizeof refused / sizeof *refused);
+  tcase_add_test(tcase, what_happens_is_bounded);
+  tcase_add_test(tcase, a_model_is_as_long_as_one_likes);
   tcase_add_test(tcase, one_seed_gives_one_trace_hash);
   tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
   tcase_add_test(tcase, a_file_that_cannot_be_read_is_a_wrong_argument);
