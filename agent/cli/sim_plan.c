@@ -15,7 +15,7 @@
 #include "models/merging/codec.h"
 #include "models/schema.h"
 
-enum { DEFAULT_DEGREE = 4, MAX_ADVICE = 8, MAX_DEGREE = MAX_PEERS / 2 };
+enum { DEFAULT_DEGREE = 4, MAX_DEGREE = MAX_PEERS / 2 };
 
 static const double least_gain = 0.1, least_share = 0.01;
 
@@ -27,7 +27,6 @@ struct asked {
   struct outlook_order order;
   struct codec codec;
   size_t n_parameters;
-  double gamma;
   const char *training_from;
 };
 
@@ -199,6 +198,7 @@ static enum err read_job(struct asked *a, const struct config *c, int *out_code)
                                            .every_s = job->every_s,
                                            .min_peers = 1,
                                            .alone_rounds = job->alone_rounds};
+  a->order.payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
   a->order = order_with(a, a->codec);
   e = find_training(a, c, schema, out_code);
   schema_free(schema);

@@ -25,6 +25,7 @@ enum outlook_kind { OUTLOOK_ORDINARY, OUTLOOK_SLOW, N_OUTLOOK_KINDS };
 struct outlook_order {
   uint64_t n_agents, degree;  /* peers of each */
   uint64_t payload_bytes;     /* an update */
+  uint64_t payload_max_bytes; /* memory of an agent for those that wait (round_config) */
   double gamma;               /* of the merge (models/merging/codec.h) */
   double rate_kbit, delay_ms; /* of each site's line, both ways; 0: as fast as one likes */
   double training_s;

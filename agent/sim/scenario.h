@@ -2,7 +2,7 @@
  *
  *   seed: 1                  the story; every number has a default
  *   agents: 8                numbered from 0
- *   topology: ring           full, ring, random (each dials `degree` others)
+ *   topology: ring           full, ring, random (the ring and more: each has about `degree` peers, at most twice)
  *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
  *   rounds: 20               the last one; 0: for ever
  *   model_kib: 100

@@ -1,4 +1,5 @@
-/* The keys of a scenario file: one table, by which scenario.c reads and scenario_text.c writes. Internal to these two. */
+/* The keys of a scenario file: one table, by which scenario.c reads, scenario_text.c writes and shrink.c takes back. Internal to
+ * these three. */
 #ifndef AGENT_SIM_SCENARIO_KEYS_H
 #define AGENT_SIM_SCENARIO_KEYS_H
 

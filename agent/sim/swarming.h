@@ -1,8 +1,8 @@
 /* Swarm testing: scenarios made of a number, run, and, when an invariant breaks, made as small as breaks it still.
  *
  * A number is one scenario and one story of it, everywhere: what breaks here breaks there. What a scenario has is drawn from
- * everything that a file can say: agents, topology, links, hosts, and events of every kind; in the end all is healed and all
- * have to come together again. Pure but for memory, without which the process ends. */
+ * everything that a file can say: agents, topology, links, hosts, and events of every kind but a signed lie; in the end all is
+ * healed and all have to come together again, unless some had reached the last round. Pure but for memory, without which the process ends. */
 #ifndef AGENT_SIM_SWARMING_H
 #define AGENT_SIM_SWARMING_H
 
