@@ -339,6 +339,15 @@ static bool run_until(struct sim *s, uint64_t until_ms, const struct scenario_ob
   return true;
 }
 
+/* Until when nothing has to be looked at: a slice, or longer where no event is in it. */
+static uint64_t slice_end(const struct sim *s, uint64_t end_ms) {
+  const struct sim_event *first = sim_queue_first(&s->queue);
+  uint64_t until_ms = s->now_ms + SLICE_MS, first_ms = first ? first->at_us / US_PER_MS : end_ms;
+  if (first_ms > until_ms)
+    until_ms = first_ms;
+  return until_ms < end_ms ? until_ms : end_ms;
+}
+
 static void run(struct stage *g, const struct scenario_observer *observer) {
   const struct scenario *c = g->scenario;
   struct sim *s = g->sim;
@@ -346,7 +355,7 @@ static void run(struct stage *g, const struct scenario_observer *observer) {
   size_t next = 0;
   bool is_over = false;
   while (!is_over && s->now_ms < end_ms && s->n_broken == 0 && (next < c->n_events || !all_finished(s))) {
-    uint64_t until_ms = s->now_ms + SLICE_MS < end_ms ? s->now_ms + SLICE_MS : end_ms;
+    uint64_t until_ms = slice_end(s, end_ms);
     if (next < c->n_events && start_ms + ms_of(c->events[next].at_s) < until_ms)
       until_ms = start_ms + ms_of(c->events[next].at_s);
     is_over = !run_until(s, until_ms, observer);

@@ -198,6 +198,21 @@ START_TEST(the_table_says_who_is_slow_and_what_it_costs) {
 }
 END_TEST
 
+/* Thirty years in which nobody lives take no time. */
+START_TEST(quiet_time_is_skipped) {
+  write_scenario("agents: 2\nrounds: 1\nmodel_kib: 1\nduration_s: 1e9\nevents:\n"
+                 "  - { at_s: 0, do: kill, agents: 0..1 }\n  - { at_s: 999999900, do: start, agents: 0..1 }\n");
+  CLI(&c, "sim", path, "--format", "json");
+  unlink(path);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  json_t *answer = cli_capture_json(&c);
+  ck_assert(json_number_value(datum(answer, "seconds")) > 999999900);
+  ck_assert(json_number_value(datum(answer, "wall_seconds")) < 5);
+  ck_assert_int_eq(whole(datum(answer, "rows"), 0, "round"), 1);
+  json_decref(answer);
+}
+END_TEST
+
 /* Of a model that is longer than what a site usually gives updates room for, all arrive. */
 START_TEST(a_model_is_as_long_as_one_likes) {
   write_scenario("agents: 4\nrounds: 3\nmodel_kib: 100000\nfidelity: protocol\nduration_s: 1000\n");
@@ -663,6 +678,7 @@ int main(void) {
   tcase_add_test(tcase, everything_is_read_and_the_rest_has_defaults);
   tcase_add_loop_test(tcase, what_is_wrong_has_its_place_and_remedy, 0, sizeof refused / sizeof *refused);
   tcase_add_test(tcase, what_happens_is_bounded);
+  tcase_add_test(tcase, quiet_time_is_skipped);
   tcase_add_test(tcase, a_model_is_as_long_as_one_likes);
   tcase_add_test(tcase, one_seed_gives_one_trace_hash);
   tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
