@@ -280,23 +280,6 @@ static enum err read_scenario(const struct reader *r, const char *bytes, size_t 
   return e;
 }
 
-enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, struct scenario **out_scenario,
-                       char out_why[MAX_CONFIG_WHY_BYTES]) { // NOLINT(readability-non-const-parameter): by the reader
-  struct reader r = {path, calloc(1, sizeof *r.scenario), out_why};
-  enum err e = ERR_OK;
-  if (!r.scenario)
-    e = fail(&r, ERR_NO_MEMORY, (struct place){0}, "%s", err_sentence(ERR_NO_MEMORY));
-  else if (n_bytes > MAX_SCENARIO_BYTES)
-    e = fail(&r, ERR_LIMIT, (struct place){0}, "%s", too_long);
-  else
-    e = read_scenario(&r, bytes, n_bytes);
-  if (e)
-    scenario_free(r.scenario);
-  else
-    *out_scenario = r.scenario;
-  return e;
-}
-
 static const char *why_unread(enum err e) {
   switch (e) {
   case ERR_UNSUPPORTED:
@@ -308,6 +291,23 @@ static const char *why_unread(enum err e) {
   default:
     return err_sentence(e);
   }
+}
+
+enum err scenario_read(const char *path, const char *bytes, size_t n_bytes, struct scenario **out_scenario,
+                       char out_why[MAX_CONFIG_WHY_BYTES]) { // NOLINT(readability-non-const-parameter): by the reader
+  struct reader r = {path, calloc(1, sizeof *r.scenario), out_why};
+  enum err e = ERR_OK;
+  if (!r.scenario)
+    e = fail(&r, ERR_NO_MEMORY, (struct place){0}, "%s", err_sentence(ERR_NO_MEMORY));
+  else if (n_bytes > MAX_SCENARIO_BYTES)
+    e = fail(&r, ERR_LIMIT, (struct place){0}, "%s", why_unread(ERR_LIMIT));
+  else
+    e = read_scenario(&r, bytes, n_bytes);
+  if (e)
+    scenario_free(r.scenario);
+  else
+    *out_scenario = r.scenario;
+  return e;
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written through the reader
