@@ -2,19 +2,10 @@
 #ifndef STORE_ROOM_H
 #define STORE_ROOM_H
 
-#include <time.h>
-
 #include "store/database.h"
 #include "store/files.h"
 #include "store/query.h"
 #include "store/store.h"
-
-/* Bytes of the files in the state directory that do not grow. */
-struct resting {
-  bool is_known; /* as long as the folder's time is `since` */
-  struct timespec since;
-  uint64_t n_bytes;
-};
 
 struct store {
   struct database database;
@@ -24,7 +15,6 @@ struct store {
   uint32_t keep_last, keep_best;
   bool keeps_few; /* of these the newest only */
   uint64_t max_bytes;
-  struct resting resting;
   bool read_only;
   bool poisoned; /* a sync or commit failed: what the disk holds is not known, nothing is written any more */
 };

@@ -271,7 +271,7 @@ struct store_room {
   uint64_t used_bytes; /* by the files of the state directory */
 };
 
-MUST_USE enum err store_measure(struct store *s, struct store_room *out_room);
+MUST_USE enum err store_measure(const struct store *s, struct store_room *out_room);
 
 /* Keeps as little as a restart needs while the disk is nearly full: the newest snapshot, and what is pinned. What is let go
  * is let go at once. With `few` false the next rounds are kept again as the configuration says. */

@@ -1,10 +1,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store/room.h"
@@ -15,19 +13,7 @@ static uint64_t bytes_of(int dir_fd, const char *name) {
                                                                                              : 0;
 }
 
-/* What grows under its name. */
-static const char *const growing[] = {"state.db", "state.db-wal", "state.db-shm"};
-
-enum { N_GROWING = sizeof growing / sizeof *growing };
-
-static bool is_growing(const char *name) {
-  bool is = false;
-  for (size_t i = 0; i < N_GROWING; i++)
-    is = is || strcmp(growing[i], name) == 0;
-  return is;
-}
-
-/* Of the regular files in a folder that do not grow. What comes and goes meanwhile may count or not. */
+/* Of the regular files in a folder. What comes and goes meanwhile may count or not. */
 static enum err folder_bytes(int dir_fd, uint64_t *out_bytes) {
   int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -39,47 +25,27 @@ static enum err folder_bytes(int dir_fd, uint64_t *out_bytes) {
   }
   uint64_t sum = 0;
   for (struct dirent *entry; (entry = readdir(entries)) != NULL;)
-    sum += is_growing(entry->d_name) ? 0 : bytes_of(dir_fd, entry->d_name);
+    sum += bytes_of(dir_fd, entry->d_name);
   closedir(entries);
   *out_bytes = sum;
   return ERR_OK;
 }
 
-/* The same of the state directory, which is read again when a name has come or gone: its time says so from a second on. */
-static enum err resting_bytes(struct store *s, uint64_t *out_bytes) {
-  struct resting *r = &s->resting;
-  struct stat status;
-  if (fstat(s->state_fd, &status) != 0)
-    return err_from_errno(errno);
-  bool is_known = r->is_known && r->since.tv_sec == status.st_mtim.tv_sec && r->since.tv_nsec == status.st_mtim.tv_nsec;
-  if (!is_known) {
-    enum err e = folder_bytes(s->state_fd, &r->n_bytes);
-    if (e != ERR_OK)
-      return e;
-    r->since = status.st_mtim;
-    r->is_known = time(NULL) > status.st_mtim.tv_sec + 1;
-  }
-  *out_bytes = r->n_bytes;
-  return ERR_OK;
-}
-
-enum err store_measure(struct store *s, struct store_room *out_room) {
+enum err store_measure(const struct store *s, struct store_room *out_room) {
   struct statvfs fs;
   uint64_t n_files = 0, n_bytes = 0;
   enum err e;
   if (fstatvfs(s->state_fd, &fs) != 0)
     return err_from_errno(errno);
   e = s->files.is_listed ? ERR_OK : folder_bytes(s->files.dir_fd, &n_files);
-  if (e != ERR_OK || (e = resting_bytes(s, &n_bytes)) != ERR_OK)
+  if (e != ERR_OK || (e = folder_bytes(s->state_fd, &n_bytes)) != ERR_OK)
     return e;
-  for (size_t i = 0; i < N_GROWING; i++)
-    n_bytes += bytes_of(s->state_fd, growing[i]);
   n_bytes += n_files + files_bytes(&s->files);
   *out_room = (struct store_room){.free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize, .used_bytes = n_bytes};
   return ERR_OK;
 }
 
-static enum err admit(struct store *s, uint64_t n_bytes) {
+static enum err admit(const struct store *s, uint64_t n_bytes) {
   struct store_room room = {0};
   enum err e = store_measure(s, &room);
   if (e != ERR_OK)

@@ -257,7 +257,7 @@ class Models(Folder):
         finally:
             agent.terminate()
             agent.wait(10)
-        rounds = self.run_here("rounds", "list").data["rounds"]
+        rounds = self.run_here("rounds", "list", "-n", "1000").data["rounds"]
         self.assertEqual((rounds[0]["label"], rounds[0]["outcome"], rounds[1]["label"]), ("0+1", "adopted", "1"))
         back = self.run_here("models", "import", "../torch.safetensors").data
         self.assertTrue(back["changed"])

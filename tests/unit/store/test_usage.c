@@ -2,7 +2,10 @@
 #include "tests/unit/suite.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 static struct store *open_capped(struct fixture *f, uint64_t max_bytes) {
   struct store *s = NULL;
@@ -43,6 +46,11 @@ START_TEST(what_is_used_and_what_is_free) {
   ck_assert_uint_gt(before, 4096); /* the database */
   file_write(fixture_path(&f, "ballast"), ballast, sizeof ballast);
   ck_assert_uint_eq(measured(s).used_bytes, before + sizeof ballast);
+  const struct timespec long_ago[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+  ck_assert_int_eq(utimensat(AT_FDCWD, f.state, long_ago, 0), 0);
+  ck_assert_uint_eq(measured(s).used_bytes, before + sizeof ballast);
+  ck_assert_int_eq(truncate(fixture_path(&f, "ballast"), 2 * sizeof ballast), 0);
+  ck_assert_uint_eq(measured(s).used_bytes, before + 2 * sizeof ballast); /* though the folder's time is the same */
   rounds_run(s, 1, 2);
   ck_assert_uint_ge(measured(s).used_bytes, before + sizeof ballast + 6 * (uint64_t)ROUND_BYTES);
   struct statvfs fs;
