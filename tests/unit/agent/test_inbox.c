@@ -451,30 +451,17 @@ START_TEST(a_lost_session_forgets_what_was_under_way_and_keeps_what_waits) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {nothing_is_asked_of_who_has_nothing,
-                                first_contact_asks_for_the_full_copy_and_fetches_it_at_once,
-                                a_question_without_an_answer_is_repeated,
-                                an_answer_that_is_of_no_use_is_not_asked_for_again_at_once,
-                                a_full_copy_newer_than_the_links_told_before_is_fetched,
-                                a_full_copy_is_taken_though_the_offers_are_full,
-                                links_are_fetched_in_order_and_later_rounds_wait,
-                                fewer_bytes_decide_between_links_and_the_full_copy,
-                                what_is_gone_is_replaced_by_the_full_copy,
-                                a_link_of_another_chain_leads_to_the_full_copy,
-                                a_full_copy_that_was_not_needed_conflates_nothing,
-                                a_new_chain_under_a_higher_epoch_is_taken,
-                                old_differences_are_replays_and_resends_are_welcome,
-                                two_roots_at_one_position_are_an_equivocation,
-                                kind_none_moves_the_sequence_and_no_copy,
-                                a_failed_link_breaks_the_copy_until_a_full_one_comes,
-                                the_copy_before_kinds_none_heals_a_broken_one,
-                                a_full_queue_stops_fetching_but_not_the_full_copy,
-                                a_full_copy_takes_the_place_of_links_without_more_memory,
-                                without_room_it_is_fetched_later,
-                                a_lost_session_forgets_what_was_under_way_and_keeps_what_waits};
-  TCase *tcase = tcase_create("inbox");
-  tcase_add_checked_fixture(tcase, setup, teardown);
-  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-    tcase_add_test(tcase, tests[i]);
-  return suite_run_case("inbox", tcase);
+  return SUITE_RUN_AROUND(
+      "inbox", 0, setup, teardown, nothing_is_asked_of_who_has_nothing,
+      first_contact_asks_for_the_full_copy_and_fetches_it_at_once, a_question_without_an_answer_is_repeated,
+      an_answer_that_is_of_no_use_is_not_asked_for_again_at_once,
+      a_full_copy_newer_than_the_links_told_before_is_fetched, a_full_copy_is_taken_though_the_offers_are_full,
+      links_are_fetched_in_order_and_later_rounds_wait, fewer_bytes_decide_between_links_and_the_full_copy,
+      what_is_gone_is_replaced_by_the_full_copy, a_link_of_another_chain_leads_to_the_full_copy,
+      a_full_copy_that_was_not_needed_conflates_nothing, a_new_chain_under_a_higher_epoch_is_taken,
+      old_differences_are_replays_and_resends_are_welcome, two_roots_at_one_position_are_an_equivocation,
+      kind_none_moves_the_sequence_and_no_copy, a_failed_link_breaks_the_copy_until_a_full_one_comes,
+      the_copy_before_kinds_none_heals_a_broken_one, a_full_queue_stops_fetching_but_not_the_full_copy,
+      a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
+      a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
 }
