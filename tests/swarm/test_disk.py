@@ -14,6 +14,7 @@ from agents import Swarm, main, options, ring, wait_for
 JOB = {"model": "dense 256, relu, dense 256, relu, dense classes", "train": {"batch": 64}}
 RESERVE = 1 << 20  # DISK_RESERVE_BYTES
 RESUMED_S = 10
+CAP_MIB = 64
 
 
 def enter_namespace():
@@ -39,13 +40,24 @@ def mount(*arguments):
 class Ballast:
     """A file that takes room until so much is left; real bytes where the disk itself is to be full."""
 
-    def __init__(self, folder, site, is_real):
-        self.path, self.site, self.is_real = folder / "ballast", site, is_real
+    def __init__(self, folder, max_bytes=None):
+        """max_bytes: what the folder may take; None: what its file system has."""
+        self.path, self.max_bytes, self.is_real = folder / "ballast", max_bytes, max_bytes is None
+
+    def free(self):
+        """Now; what the agent says is as old as its last measurement."""
+        if self.is_real:
+            room = os.statvfs(self.path.parent)
+            return room.f_bavail * room.f_frsize
+        taken = 0
+        for file in self.path.parent.rglob("*"):
+            with contextlib.suppress(FileNotFoundError): # it has gone meanwhile
+                taken += file.stat().st_size if file.is_file() else 0
+        return max(0, self.max_bytes - taken)
 
     def leave(self, n_bytes):
-        free = self.site.status()["disk"]["free_bytes"]
         size = self.path.stat().st_size if self.path.exists() else 0
-        self.resize(max(0, size + free - n_bytes))
+        self.resize(max(0, size + self.free() - n_bytes))
 
     def resize(self, n_bytes):
         with open(self.path, "ab") as file:
@@ -157,14 +169,14 @@ class Ladder:
 class Cap(Ladder, unittest.TestCase):
     def test_ladder(self):
         """store.max_mib, as an ordinary user."""
-        with Swarm("abc", ring("abc"), job=JOB, sites={"a": {"store": {"max_mib": 64}}}) as swarm:
+        with Swarm("abc", ring("abc"), job=JOB, sites={"a": {"store": {"max_mib": CAP_MIB}}}) as swarm:
             a = swarm["a"]
             self.assertEqual(a.cli("config", "check").err, "")
             swarm.write_site("a", store={"max_mib": 4})
             self.assertIn("store.max_mib is 4", a.cli("config", "check").err)
             swarm.write_site("a")
             swarm.start()
-            self.climb_down_and_up(swarm, Ballast(swarm["a"].state, swarm["a"], is_real=False))
+            self.climb_down_and_up(swarm, Ballast(swarm["a"].state, CAP_MIB << 20))
 
 
 class Sync(unittest.TestCase):
@@ -217,7 +229,7 @@ class Mounted(Ladder, unittest.TestCase):
         """A small file system that fills."""
         with Swarm("abc", ring("abc"), job=JOB) as swarm, self.small_state(swarm) as state:
             swarm.start()
-            self.climb_down_and_up(swarm, Ballast(state, swarm["a"], is_real=True))
+            self.climb_down_and_up(swarm, Ballast(state))
 
     def test_read_only(self):
         """It waits for a file system that is read-only at its start and goes on when it can be written."""
