@@ -141,7 +141,8 @@ class Ladder:
         self.assertIn("disk-ok", ladder[-2:])
 
     def events(self, site):
-        return [name for (name,) in site.query("SELECT name FROM event ORDER BY id")]
+        """As they happened: of what could not be written then the row comes later."""
+        return [name for (name,) in site.query("SELECT name FROM event ORDER BY at_unix_s, id")]
 
     def nothing_is_lost(self, site, before):
         """No round that was committed is missing, no number of an update was skipped, and what is kept is whole."""
