@@ -211,6 +211,13 @@ void sim_learn(struct sim *s, size_t which, size_t other) {
       .agent = other, .is_dialled = true, .wire = SIM_NO_WIRE, .copy = zeros(s->dims, sizeof(double))};
 }
 
+void sim_meet(struct sim *s, size_t a, size_t b) {
+  if (a == b || sim_peer_index(s->agents[a], b) != SIZE_MAX)
+    return;
+  sim_learn(s, a, b);
+  sim_learn(s, b, a);
+}
+
 void sim_forget(struct sim *s, size_t which, size_t other) {
   struct sim_agent *a = s->agents[which];
   size_t at = sim_peer_index(a, other);

@@ -234,6 +234,9 @@ void sim_free(struct sim *s);
 void sim_learn(struct sim *s, size_t which, size_t other);
 void sim_forget(struct sim *s, size_t which, size_t other);
 
+/* Both list each other and dial; nothing where they do already, or are one. Before a start. */
+void sim_meet(struct sim *s, size_t a, size_t b);
+
 /* SIZE_MAX: not listed. */
 size_t sim_peer_index(const struct sim_agent *a, size_t other);
 

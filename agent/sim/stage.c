@@ -31,24 +31,17 @@ static uint64_t bytes_per_s(double kbit) {
   return rate_of(kbit * BYTES_PER_S_OF_KBIT);
 }
 
-static void meet(struct sim *s, size_t a, size_t b) {
-  if (a == b || sim_peer_index(s->agents[a], b) != SIZE_MAX)
-    return;
-  sim_learn(s, a, b);
-  sim_learn(s, b, a);
-}
-
 static void connect_full(const struct scenario *c, struct sim *s) {
   (void)c;
   for (size_t i = 0; i < s->n_agents; i++)
     for (size_t k = i + 1; k < s->n_agents; k++)
-      meet(s, i, k);
+      sim_meet(s, i, k);
 }
 
 static void connect_ring(const struct scenario *c, struct sim *s) {
   (void)c;
   for (size_t i = 0; i < s->n_agents; i++)
-    meet(s, i, (i + 1) % s->n_agents);
+    sim_meet(s, i, (i + 1) % s->n_agents);
 }
 
 /* Each chooses `degree` others that have less than twice as many peers; the ring keeps it in one piece. */
@@ -58,7 +51,7 @@ static void connect_random(const struct scenario *c, struct sim *s) {
     for (size_t tries = 0; tries < 16 * c->degree && s->agents[i]->n_peers < c->degree; tries++) {
       size_t other = (size_t)rng_below(&s->rng, s->n_agents);
       if (s->agents[other]->n_peers < 2 * c->degree)
-        meet(s, i, other);
+        sim_meet(s, i, other);
     }
 }
 

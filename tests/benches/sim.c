@@ -22,21 +22,14 @@ static double cpu_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void meet(struct sim *s, size_t a, size_t b) {
-  if (a == b || sim_peer_index(s->agents[a], b) != SIZE_MAX)
-    return;
-  sim_learn(s, a, b);
-  sim_learn(s, b, a);
-}
-
 /* A ring, and others until each has about `degree` peers. */
 static struct sim *swarm_new(size_t n, size_t degree, uint64_t training_ms) {
   struct sim *s = sim_new_protocol(n, DIMS, PAYLOAD_BYTES, 1);
   for (size_t i = 0; i < n; i++)
-    meet(s, i, (i + 1) % n);
+    sim_meet(s, i, (i + 1) % n);
   for (size_t i = 0; i < n; i++)
     for (size_t k = 2; k < degree; k += 2)
-      meet(s, i, (size_t)rng_below(&s->rng, n));
+      sim_meet(s, i, (size_t)rng_below(&s->rng, n));
   for (size_t i = 0; i < n; i++)
     s->agents[i]->host.training_ms = training_ms;
   return s;

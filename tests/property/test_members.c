@@ -13,14 +13,6 @@
 
 static const uint64_t SECOND_MS = 1000, MINUTE_MS = 60000, FAR_MS = UINT64_C(1) << 40;
 
-/* Both know each other, and both dial. */
-static void link_pair(struct sim *s, size_t a, size_t b) {
-  if (a == b || sim_peer_index(s->agents[a], b) != SIZE_MAX)
-    return;
-  sim_learn(s, a, b);
-  sim_learn(s, b, a);
-}
-
 /* n agents of `degree` (0, 4, 8; 0: all others) peers each; nobody runs. */
 static struct sim *swarm_new(size_t n, size_t degree, uint64_t seed) {
   static const size_t steps[] = {1, 3, 9, 27};
@@ -30,9 +22,9 @@ static struct sim *swarm_new(size_t n, size_t degree, uint64_t seed) {
   for (size_t i = 0; i < n; i++) {
     s->agents[i]->host.training_ms = FAR_MS;
     for (size_t k = 0; k < degree / 2; k++)
-      link_pair(s, i, (i + steps[k]) % n);
+      sim_meet(s, i, (i + steps[k]) % n);
     for (size_t k = 0; degree == 0 && k < i; k++)
-      link_pair(s, i, k);
+      sim_meet(s, i, k);
   }
   return s;
 }
