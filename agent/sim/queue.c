@@ -4,16 +4,21 @@
 
 #include "base/must.h"
 
+enum { MIN_CAPACITY = 256 };
+
 static bool is_before(const struct sim_event *a, const struct sim_event *b) {
   return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
 }
 
+static void resize(struct sim_queue *q, size_t capacity) {
+  q->heap = realloc(q->heap, capacity * sizeof *q->heap);
+  MUST(q->heap != NULL);
+  q->capacity = capacity;
+}
+
 void sim_queue_put(struct sim_queue *q, struct sim_event e) {
-  if (q->n == q->capacity) {
-    q->capacity = q->capacity ? 2 * q->capacity : 256;
-    q->heap = realloc(q->heap, q->capacity * sizeof *q->heap);
-    MUST(q->heap != NULL);
-  }
+  if (q->n == q->capacity)
+    resize(q, q->capacity ? q->capacity + q->capacity / 2 : MIN_CAPACITY);
   e.order = q->n_put++;
   size_t i = q->n++;
   for (; i > 0 && is_before(&e, &q->heap[(i - 1) / 2]); i = (i - 1) / 2)
@@ -37,6 +42,8 @@ struct sim_event sim_queue_take(struct sim_queue *q) {
     q->heap[i] = q->heap[child];
   }
   q->heap[i] = last;
+  if (q->n < q->capacity / 3 && q->capacity / 2 >= MIN_CAPACITY)
+    resize(q, q->capacity / 2);
   return first;
 }
 

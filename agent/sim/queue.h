@@ -1,6 +1,7 @@
 /* Events in virtual time: a binary heap. Of two events at one time the one that was put first comes first, so that the
  * order is total and one seed has one story. Times are microseconds: a frame of 100 bytes takes 200 of them at 4 Mbit/s.
- * Caller's storage, zero-initialised; no thread of its own. */
+ * What a rush of
+ * them took is given back. Caller's storage, zero-initialised; no thread of its own. */
 #ifndef AGENT_SIM_QUEUE_H
 #define AGENT_SIM_QUEUE_H
 
