@@ -50,14 +50,14 @@ struct gossip_config {
   size_t n_listen;
   const struct gossip_peer_config *peers; /* ascending by key, without duplicates, not ourselves; copied */
   size_t n_peers;
-  const struct gossip_job_config *jobs; /* texts borrowed for life */
-  size_t n_jobs;                        /* 0: it only asks for job files */
-  uint64_t payload_max_bytes;           /* receive memory in total */
-  uint64_t payload_bound;               /* the longest payload that any job's encoding can have */
-  uint8_t beat_s;                       /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
-  uint16_t version_min, version_max;    /* protocol versions that it speaks; 0 = all of this program */
-  size_t max_members;                   /* that it knows of, itself included; ≤ MAX_MEMBERS; 0: no membership */
-  const char *name, *addresses;         /* what it says of itself (crypto/statement.h); NULL: nothing */
+  const struct gossip_job_config *const *jobs; /* borrowed for life, all but the array itself */
+  size_t n_jobs;                               /* 0: it only asks for job files */
+  uint64_t payload_max_bytes;                  /* receive memory in total */
+  uint64_t payload_bound;                      /* the longest payload that any job's encoding can have */
+  uint8_t beat_s;                              /* a sign of life goes to each peer so often; 0 = GOSSIP_BEAT_S */
+  uint16_t version_min, version_max;           /* protocol versions that it speaks; 0 = all of this program */
+  size_t max_members;           /* that it knows of, itself included; ≤ MAX_MEMBERS; 0: no membership */
+  const char *name, *addresses; /* what it says of itself (crypto/statement.h); NULL: nothing */
   uint64_t (*now_ms)(void *context);
   void *now_context;
 };
@@ -249,8 +249,8 @@ void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch);
 
 /* ---- jobs that come and go ------------------------------------------------------------------------------------------ */
 
-/* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. Its texts are
- * borrowed for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS; ERR_NO_MEMORY. */
+/* One more job from now on: peers are told by another HELLO, and those that run it say HELLO in return. It and its
+ * texts are borrowed for life; payload_bound as in the config, for this job. ERR_LIMIT: MAX_JOBS_IN_HELLO since the start; ERR_EXISTS; ERR_NO_MEMORY. */
 MUST_USE enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, uint64_t payload_bound,
                                  size_t *out_index);
 

@@ -27,18 +27,18 @@ static const struct member *row_of(const struct gossip *g, const struct peer *p)
 static void changed(struct gossip *g) {
   g->members_due_ms = 0;
   for (size_t i = 0; i < g->n_peers; i++)
-    if (is_partner(&g->peers[i]) && g->peers[i].told != g->members->change)
+    if (is_partner(&g->peers[i]) && g->companions[i].told != g->members->change)
       peer_stir(g, &g->peers[i]);
 }
 
 static void arm(struct gossip *g, struct peer *p) {
-  timer_put(g, p, TIMER_PROBE, probe_due_ms(&p->probe)); /* PROBE_NEVER is TIMER_OFF */
+  timer_put(g, p, TIMER_PROBE, probe_due_ms(&companion_of(g, p)->probe)); /* PROBE_NEVER is TIMER_OFF */
 }
 
 void membership_heard(struct gossip *g, struct peer *p) {
   if (!membership_is_on(g) || !is_partner(p))
     return;
-  probe_heard(&p->probe, &g->probing, session_beat_ms(g, p), node_now(g));
+  probe_heard(&companion_of(g, p)->probe, &g->probing, session_beat_ms(g, p), node_now(g));
   arm(g, p);
 }
 
@@ -52,8 +52,9 @@ static void send_sync(struct gossip *g, struct peer *p) {
 
 /* A comparison begins. */
 static void compare_with(struct gossip *g, struct peer *p) {
-  p->n_sync_pages = MAX_SYNC_PAGES;
-  p->listed = (struct digest){0};
+  struct companion *c = companion_of(g, p);
+  c->n_sync_pages = MAX_SYNC_PAGES;
+  c->listed = (struct digest){0};
   send_sync(g, p);
 }
 
@@ -74,7 +75,7 @@ void membership_up(struct gossip *g, struct peer *p) {
     return;
   const struct member *own = members_find(g->members, &g->members->config.key);
   struct news item = {NEWS_STATEMENT, own->statement, own->n_statement};
-  p->told = g->members->change;
+  companion_of(g, p)->told = g->members->change;
   membership_heard(g, p);
   send_news(g, p, &item, 1);
   compare_with(g, p);
@@ -86,7 +87,7 @@ void membership_down(struct gossip *g, struct peer *p) {
   members_session(g->members, peer_index(g, p), false, node_now(g));
   changed(g);
   if (row_of(g, p)->leaves) {
-    probe_left(&p->probe);
+    probe_left(&companion_of(g, p)->probe);
     arm(g, p);
   }
 }
@@ -120,7 +121,7 @@ static void ask_around(struct gossip *g, struct peer *p) {
     ask(g, helpers[i], p);
   if (is_partner(p))
     ask(g, p, p);
-  probe_asked(&p->probe, n);
+  probe_asked(&companion_of(g, p)->probe, n);
 }
 
 static bool has_other_partner(const struct gossip *g, const struct peer *than) {
@@ -133,8 +134,8 @@ static bool has_other_partner(const struct gossip *g, const struct peer *than) {
 void membership_probe(struct gossip *g, struct peer *p) {
   uint64_t now_ms = node_now(g);
   if (p->late_ms > AWAY_MS)
-    probe_slept(&p->probe, p->late_ms + AWAY_GRACE_MS);
-  enum probe_step step = probe_tick(&p->probe, &g->probing, session_beat_ms(g, p), now_ms);
+    probe_slept(&companion_of(g, p)->probe, p->late_ms + AWAY_GRACE_MS);
+  enum probe_step step = probe_tick(&companion_of(g, p)->probe, &g->probing, session_beat_ms(g, p), now_ms);
   if (step == PROBE_ASK)
     ask_around(g, p);
   else if (step == PROBE_MISS)
@@ -157,7 +158,7 @@ void membership_on_found(struct gossip *g, struct peer *p, const struct message 
   struct peer *about = peer_of_key(g, &m->found.key);
   if (!about || about == p) /* its own answer was heard as every frame is */
     return;
-  probe_answer(&about->probe, m->found.is_there, session_beat_ms(g, about), node_now(g));
+  probe_answer(&companion_of(g, about)->probe, m->found.is_there, session_beat_ms(g, about), node_now(g));
   arm(g, about);
 }
 
@@ -174,9 +175,9 @@ static void take_statement(struct gossip *g, struct peer *p, const struct news *
   if (!about)
     return;
   if (s.leaves)
-    probe_left(&about->probe);
+    probe_left(&companion_of(g, about)->probe);
   else
-    probe_spoke(&about->probe, session_beat_ms(g, about), node_now(g));
+    probe_spoke(&companion_of(g, about)->probe, session_beat_ms(g, about), node_now(g));
   arm(g, about);
 }
 
@@ -195,9 +196,9 @@ void membership_on_news(struct gossip *g, struct peer *p, const struct message *
 }
 
 bool membership_news(struct gossip *g, const struct peer *p, struct message *out_message, uint64_t *out_told) {
-  if (!membership_is_on(g) || !is_partner(p) || p->told == g->members->change)
+  if (!membership_is_on(g) || !is_partner(p) || companion_of(g, p)->told == g->members->change)
     return false;
-  *out_told = p->told;
+  *out_told = companion_of(g, p)->told;
   out_message->type = MESSAGE_NEWS;
   out_message->news.n =
       members_news(g->members, (uint32_t)peer_index(g, p), out_told, out_message->news.items, MAX_NEWS);
@@ -224,10 +225,10 @@ void membership_on_sync(struct gossip *g, struct peer *p, const struct message *
 }
 
 /* It has taken something of the page before: a list that stays as it was would bring the same page for ever. */
-static bool has_moved(struct peer *p, const struct message_list *l) {
-  struct digest before = p->listed;
-  p->listed = digest_of(&digest_blake2b, l->rows, (size_t)l->n * LISTED_BYTES);
-  return !digest_equal(&before, &p->listed);
+static bool has_moved(struct companion *c, const struct message_list *l) {
+  struct digest before = c->listed;
+  c->listed = digest_of(&digest_blake2b, l->rows, (size_t)l->n * LISTED_BYTES);
+  return !digest_equal(&before, &c->listed);
 }
 
 void membership_on_list(struct gossip *g, struct peer *p, const struct message *m) {
@@ -237,9 +238,9 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
   send_news(g, p, items, n);
   if (m->list.wants_list && is_behind)
     send_list(g, p, false);
-  if (!has_moved(p, &m->list) || !is_more || p->n_sync_pages == 0)
+  if (!has_moved(companion_of(g, p), &m->list) || !is_more || companion_of(g, p)->n_sync_pages == 0)
     return;
-  p->n_sync_pages--;
+  companion_of(g, p)->n_sync_pages--;
   send_sync(g, p);
 }
 
@@ -289,7 +290,8 @@ enum err membership_init(struct gossip *g) {
                                   .seal = g->seals->members_seal(&g->self)};
   memcpy(config.swarm.bytes, c->swarm, sizeof config.swarm.bytes);
   g->members = calloc(1, sizeof *g->members);
-  enum err e = g->members ? members_init(g->members, &config, node_now(g)) : ERR_NO_MEMORY;
+  g->companions = calloc(g->n_peers + 1, sizeof *g->companions);
+  enum err e = g->members && g->companions ? members_init(g->members, &config, node_now(g)) : ERR_NO_MEMORY;
   free(keys);
   return e;
 }
@@ -298,6 +300,7 @@ void membership_done(struct gossip *g) {
   if (g->members)
     members_done(g->members);
   free(g->members);
+  free(g->companions);
   g->members = NULL;
 }
 

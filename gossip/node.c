@@ -201,7 +201,7 @@ struct link_sink node_sink(struct gossip *g) {
 
 size_t job_find(const struct gossip *g, const struct digest *job) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
-    if (!g->is_ended[i] && digest_equal(&g->jobs[i].job, job))
+    if (!g->jobs[i].is_ended && digest_equal(&g->jobs[i].config->job, job))
       return i;
   return SIZE_MAX;
 }
@@ -293,6 +293,8 @@ static void tables_free(struct gossip *g) {
   if (!g->is_scratch_lent)
     free(g->scratch);
   free(g->peers);
+  for (size_t i = 0; g->jobs && i < g->config.n_jobs; i++)
+    free(g->jobs[i].with);
   free(g->jobs);
   notes_done(&g->notes);
   strangers_done(&g->strangers);
@@ -306,19 +308,49 @@ enum err node_new(const struct gossip_config *config, const struct gossip_events
   return node_new_with(&means, config, events, out_node, out_why);
 }
 
+/* The next job, which no peer is known to run. */
+static enum err job_add(struct gossip *g, const struct gossip_job_config *config, size_t n_peers) {
+  size_t n = g->config.n_jobs;
+  struct node_job *jobs = array_grown(g->jobs, &g->job_capacity, n, sizeof *jobs, MAX_JOBS_IN_HELLO);
+  if (!jobs)
+    return ERR_NO_MEMORY;
+  g->jobs = jobs;
+  struct job_with *with = calloc(n_peers + 1, sizeof *with);
+  if (!with)
+    return ERR_NO_MEMORY;
+  for (size_t i = 0; i < n_peers; i++)
+    with[i].reason = ERR_JOB; /* until its HELLO says otherwise */
+  g->jobs[g->config.n_jobs++] = (struct node_job){.config = config, .with = with};
+  return ERR_OK;
+}
+
 /* What is allocated before the peers are made. */
 static enum err tables_new(struct gossip *g, const struct node_means *means, const struct gossip_config *config) {
   g->is_scratch_lent = means->scratch != NULL;
   g->scratch = means->scratch ? means->scratch : malloc(MAX_CONTROL_BYTES);
   g->peers = calloc(config->n_peers > 0 ? config->n_peers : 1, sizeof *g->peers);
-  g->job_capacity = config->n_jobs;
-  g->jobs = calloc(config->n_jobs > 0 ? config->n_jobs : 1, sizeof *g->jobs);
-  if (!g->scratch || !g->peers || !g->jobs)
+  if (!g->scratch || !g->peers)
     return ERR_NO_MEMORY;
-  if (config->n_jobs > 0)
-    memcpy(g->jobs, config->jobs, config->n_jobs * sizeof *g->jobs);
-  enum err e = due_init(&g->due, config->n_peers);
+  enum err e = ERR_OK;
+  for (size_t i = 0; e == ERR_OK && i < config->n_jobs; i++)
+    e = job_add(g, config->jobs[i], config->n_peers);
+  if (e == ERR_OK)
+    e = due_init(&g->due, config->n_peers);
   return e == ERR_OK ? due_init(&g->unsent, config->n_peers) : e;
+}
+
+/* What of it stands in tables of our own is added to them. */
+static void config_take(struct gossip *g, const struct gossip_config *config) {
+  g->config = *config;
+  g->config.peers = NULL;
+  g->config.jobs = NULL;
+  g->config.n_jobs = 0;
+  if (g->config.beat_s == 0)
+    g->config.beat_s = GOSSIP_BEAT_S;
+  if (g->config.version_max == 0) {
+    g->config.version_min = GOSSIP_VERSION_MIN;
+    g->config.version_max = GOSSIP_VERSION;
+  }
 }
 
 enum err node_new_with(const struct node_means *means, const struct gossip_config *config,
@@ -327,6 +359,8 @@ enum err node_new_with(const struct node_means *means, const struct gossip_confi
   if (e != ERR_OK)
     return e;
   struct gossip *g = calloc(1, sizeof *g);
+  if (g)
+    config_take(g, config);
   e = g ? tables_new(g, means, config) : ERR_NO_MEMORY;
   if (e != ERR_OK) {
     snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(e));
@@ -335,15 +369,6 @@ enum err node_new_with(const struct node_means *means, const struct gossip_confi
   }
   g->seals = means->seals;
   g->self = means->self;
-  g->config = *config;
-  g->config.peers = NULL;
-  g->config.jobs = NULL;
-  if (g->config.beat_s == 0)
-    g->config.beat_s = GOSSIP_BEAT_S;
-  if (g->config.version_max == 0) {
-    g->config.version_min = GOSSIP_VERSION_MIN;
-    g->config.version_max = GOSSIP_VERSION;
-  }
   g->events = *events;
   g->budget.limit = config->payload_max_bytes;
   strangers_init(&g->strangers, node_now(g));
@@ -372,7 +397,7 @@ void node_free(struct gossip *g) {
     outbox_clear(&p->outbox);
     serves_clear(&p->serves);
     fetches_done(&p->fetches);
-    free(p->named_jobs);
+    free(p->other_jobs);
     free(p->config.address);
     free(p->dialled);
     free(p->info.sentence);
@@ -411,16 +436,9 @@ enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, u
   if (job_find(g, &job->job) != SIZE_MAX)
     return ERR_EXISTS;
   size_t index = g->config.n_jobs;
-  struct gossip_job_config *jobs = array_grown(g->jobs, &g->job_capacity, index, sizeof *jobs, MAX_JOBS_IN_HELLO);
-  if (!jobs)
-    return ERR_NO_MEMORY;
-  g->jobs = jobs;
-  g->jobs[index] = *job;
-  for (size_t i = 0; i < g->n_peers; i++) {
-    g->peers[i].job_reasons[index] = ERR_JOB; /* until its HELLO says otherwise */
-    g->peers[i].is_difference_known[index] = false;
-  }
-  g->config.n_jobs++;
+  enum err e = job_add(g, job, g->n_peers);
+  if (e != ERR_OK)
+    return e;
   if (payload_bound > g->config.payload_bound)
     g->config.payload_bound = payload_bound;
   *out_index = index;
@@ -430,13 +448,13 @@ enum err gossip_add_job(struct gossip *g, const struct gossip_job_config *job, u
 
 void gossip_end_job(struct gossip *g, size_t job) {
   MUST(job < g->config.n_jobs);
-  if (g->is_ended[job])
+  if (g->jobs[job].is_ended)
     return;
-  g->is_ended[job] = true;
+  g->jobs[job].is_ended = true;
   for (size_t i = 0; i < g->n_peers; i++) {
     gossip_fetch_cancel(g, i, job);
-    g->peers[i].job_reasons[job] = ERR_JOB;
-    g->peers[i].is_state_due[job] = false;
+    g->jobs[job].with[i].reason = ERR_JOB;
+    g->jobs[job].with[i].is_state_due = false;
   }
   tell_jobs(g);
 }
@@ -444,8 +462,13 @@ void gossip_end_job(struct gossip *g, size_t job) {
 bool gossip_names_job(const struct gossip *g, size_t peer, const struct digest *job) {
   MUST(peer < g->n_peers);
   const struct peer *p = &g->peers[peer];
-  for (size_t i = 0; p->info.has_session && i < p->n_named_jobs; i++)
-    if (digest_equal(&p->named_jobs[i], job))
+  if (!p->info.has_session)
+    return false;
+  for (size_t i = 0; i < g->config.n_jobs; i++)
+    if (g->jobs[i].with[peer].is_named && digest_equal(&g->jobs[i].config->job, job))
+      return true;
+  for (size_t i = 0; i < p->n_other_jobs; i++)
+    if (digest_equal(&p->other_jobs[i], job))
       return true;
   return false;
 }
@@ -456,14 +479,14 @@ bool gossip_names_job(const struct gossip *g, size_t peer, const struct digest *
 static struct peer *partner(struct gossip *g, size_t peer, size_t job) {
   MUST(peer < g->n_peers && job < g->config.n_jobs);
   struct peer *p = &g->peers[peer];
-  return p->info.has_session && p->job_reasons[job] == ERR_OK ? p : NULL;
+  return p->info.has_session && job_with(g, p, job)->reason == ERR_OK ? p : NULL;
 }
 
 void gossip_state_changed(struct gossip *g, size_t job) {
   MUST(job < g->config.n_jobs);
   for (size_t i = 0; i < g->n_peers; i++)
-    if (g->peers[i].info.has_session && !g->is_ended[job]) {
-      g->peers[i].is_state_due[job] = true;
+    if (g->peers[i].info.has_session && !g->jobs[job].is_ended) {
+      g->jobs[job].with[i].is_state_due = true;
       peer_stir(g, &g->peers[i]);
     }
 }
@@ -472,7 +495,7 @@ void gossip_ask(struct gossip *g, size_t peer, size_t job, enum manifest_kind ki
   MUST(n >= 1 && n <= MAX_ASK);
   struct peer *p = partner(g, peer, job);
   struct message m = {.type = MESSAGE_ASK,
-                      .ask = {.job = g->jobs[job].job, .kind = kind, .first = first, .n = (uint8_t)n}};
+                      .ask = {.job = g->jobs[job].config->job, .kind = kind, .first = first, .n = (uint8_t)n}};
   if (p)
     send_message(g, p, &m);
 }
@@ -487,14 +510,14 @@ void gossip_offer(struct gossip *g, size_t peer, size_t job, const uint8_t manif
 void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
   struct peer *p = partner(g, peer, job);
   struct message m = {.type = MESSAGE_DONE,
-                      .done = {.job = g->jobs[job].job, .sequence = sequence, .outcome = outcome}};
+                      .done = {.job = g->jobs[job].config->job, .sequence = sequence, .outcome = outcome}};
   if (p)
     send_message(g, p, &m);
 }
 
 void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool) {
   struct peer *p = partner(g, peer, job);
-  struct message m = {.type = MESSAGE_POOL, .pool = {.job = g->jobs[job].job, .words = *pool}};
+  struct message m = {.type = MESSAGE_POOL, .pool = {.job = g->jobs[job].config->job, .words = *pool}};
   if (p)
     send_message(g, p, &m);
 }

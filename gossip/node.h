@@ -105,6 +105,28 @@ struct peer_info {
   uint64_t *drops; /* [N_DROPS]; NULL: none yet */
 };
 
+/* One of our jobs and a peer. */
+struct job_with {
+  enum err reason;          /* of the live session; ERR_OK: equal */
+  bool is_difference_known; /* the first one */
+  bool is_named;            /* by its last HELLO */
+  bool is_state_due;
+};
+
+struct node_job {
+  const struct gossip_job_config *config;
+  bool is_ended;         /* a job that runs no more keeps its index */
+  struct job_with *with; /* [n_peers] */
+};
+
+/* What membership keeps of a peer. */
+struct companion {
+  struct probe probe;
+  uint64_t told;         /* the newest change of the table of members that it was told */
+  unsigned n_sync_pages; /* that one comparison may still bring about */
+  struct digest listed;  /* what it listed last in it; zeros: nothing */
+};
+
 struct peer {
   struct {
     struct identity_key key;
@@ -128,22 +150,14 @@ struct peer {
   uint32_t noise_index;
   uint64_t noise_ms;
 
-  enum err job_reasons[MAX_JOBS_IN_HELLO]; /* of the live session, own jobs in order; ERR_OK: equal */
-  bool is_difference_known[MAX_JOBS_IN_HELLO];
-  struct digest *named_jobs;       /* of its last HELLO, ours or not … */
-  size_t n_named_jobs;             /* … as long as the session is up */
+  struct digest *other_jobs;       /* that its last HELLO named and that are none of ours … */
+  size_t n_other_jobs;             /* … as long as the session is up */
   unsigned n_hellos, n_own_hellos; /* of the live session */
-
-  struct probe probe;
-  uint64_t told;         /* the newest change of the table of members that it was told */
-  unsigned n_sync_pages; /* that one comparison may still bring about */
-  struct digest listed;  /* what it listed last in it; zeros: nothing */
 
   struct allowance allowance;
   uint64_t banned_until_ms; /* 0: it is not */
   uint8_t beat_s;           /* as the peer announced it in this session; 0: not yet */
   bool is_beat_due;
-  bool is_state_due[MAX_JOBS_IN_HELLO];
   struct outbox outbox;
   struct serves serves;
   struct fetches fetches;
@@ -157,9 +171,8 @@ struct gossip {
   struct gossip_config config; /* peers: NULL, they are in the table below */
   const struct seals *seals;
   struct node_self self;
-  struct gossip_job_config *jobs; /* [config.n_jobs] */
+  struct node_job *jobs; /* [config.n_jobs] */
   size_t job_capacity;
-  bool is_ended[MAX_JOBS_IN_HELLO]; /* a job that runs no more keeps its index */
   struct gossip_events events;
   struct link link;
   struct peer *peers; /* ascending by key */
@@ -170,8 +183,9 @@ struct gossip {
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
-  struct rng rng;          /* jitter */
-  struct members *members; /* NULL: there is no membership */
+  struct rng rng;               /* jitter */
+  struct members *members;      /* NULL: there is no membership */
+  struct companion *companions; /* of each peer; NULL: the same */
   struct probe_self probing;
   uint64_t members_due_ms, sync_ms;
   uint64_t sent_bytes, received_bytes;
@@ -212,6 +226,14 @@ static inline bool peer_is_banned(const struct gossip *g, const struct peer *p) 
 
 static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
   return (size_t)(p - g->peers);
+}
+
+static inline struct companion *companion_of(const struct gossip *g, const struct peer *p) {
+  return &g->companions[peer_index(g, p)];
+}
+
+static inline struct job_with *job_with(const struct gossip *g, const struct peer *p, size_t job) {
+  return &g->jobs[job].with[peer_index(g, p)];
 }
 
 /* Own index of a job that runs, or SIZE_MAX. */

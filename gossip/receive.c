@@ -9,7 +9,7 @@
 /* The own job that a message is about, when both sides run it alike; SIZE_MAX: the message is dropped. */
 static size_t common_job(const struct gossip *g, const struct peer *p, const struct digest *job) {
   size_t i = job_find(g, job);
-  return i != SIZE_MAX && p->job_reasons[i] == ERR_OK ? i : SIZE_MAX;
+  return i != SIZE_MAX && job_with(g, p, i)->reason == ERR_OK ? i : SIZE_MAX;
 }
 
 /* A signed object that does not count. */
@@ -30,8 +30,8 @@ static const struct hello_entry *hello_find(const struct message_hello *h, const
 }
 
 static enum err job_judge(const struct gossip *g, size_t job, const struct hello_entry *theirs) {
-  const struct gossip_job_config *ours = &g->jobs[job];
-  if (!theirs || g->is_ended[job])
+  const struct gossip_job_config *ours = g->jobs[job].config;
+  if (!theirs || g->jobs[job].is_ended)
     return ERR_JOB;
   if (!digest_equal(&ours->schema, &theirs->schema))
     return ERR_SCHEMA;
@@ -48,9 +48,9 @@ static bool has_difference(enum err reason) {
 static size_t job_that_refuses(const struct gossip *g, const struct peer *p) {
   size_t first = SIZE_MAX;
   for (size_t i = 0; i < g->config.n_jobs; i++) {
-    if (g->is_ended[i])
+    if (g->jobs[i].is_ended)
       continue;
-    if (p->job_reasons[i] == ERR_OK)
+    if (job_with(g, p, i)->reason == ERR_OK)
       return SIZE_MAX;
     first = first == SIZE_MAX ? i : first;
   }
@@ -59,33 +59,43 @@ static size_t job_that_refuses(const struct gossip *g, const struct peer *p) {
 
 static void explain_jobs(struct gossip *g, struct peer *p) {
   size_t job = job_that_refuses(g, p);
-  enum err reason = job == SIZE_MAX ? ERR_OK : p->job_reasons[job];
+  enum err reason = job == SIZE_MAX ? ERR_OK : job_with(g, p, job)->reason;
   if (!has_difference(reason))
     peer_explain(g, p, reason, "%s", reason == ERR_OK ? "" : err_sentence(reason));
-  else if (reason != p->info.reason || !p->is_difference_known[job])
+  else if (reason != p->info.reason || !job_with(g, p, job)->is_difference_known)
     peer_set_reason(g, p, reason, err_sentence(reason)); /* SCHEMA says more, and is noted */
 }
 
 static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const struct hello_entry *theirs) {
-  if (theirs && p->job_reasons[job] == ERR_OK) {
-    if (!digest_equal(&g->jobs[job].file, &theirs->file))
+  if (theirs && job_with(g, p, job)->reason == ERR_OK) {
+    if (!digest_equal(&g->jobs[job].config->file, &theirs->file))
       notes_put(&g->notes, node_now(g), peer_index(g, p), ERR_JOB,
                 "its job file differs, though not in schema and contract");
     g->events.on_hello(g->events.context, peer_index(g, p), job, &theirs->words);
     return;
   }
-  if (p->job_reasons[job] != ERR_JOB)
+  if (job_with(g, p, job)->reason != ERR_JOB)
     send_schema(g, p, job);
-  g->events.on_refused_job(g->events.context, peer_index(g, p), job, p->job_reasons[job]);
+  g->events.on_refused_job(g->events.context, peer_index(g, p), job, job_with(g, p, job)->reason);
 }
 
 /* Without memory it names none: whoever wants a job file asks again in the next session. */
-static void name_jobs(struct peer *p, const struct message_hello *hello) {
-  free(p->named_jobs);
-  p->named_jobs = hello->n_jobs > 0 ? calloc(hello->n_jobs, sizeof *p->named_jobs) : NULL;
-  p->n_named_jobs = p->named_jobs ? hello->n_jobs : 0;
-  for (size_t i = 0; i < p->n_named_jobs; i++)
-    p->named_jobs[i] = hello->jobs[i].job;
+static void name_jobs(struct gossip *g, struct peer *p, const struct message_hello *hello) {
+  bool is_ours[MAX_JOBS_IN_HELLO] = {false};
+  size_t n_others = hello->n_jobs;
+  for (size_t i = 0; i < g->config.n_jobs; i++) {
+    const struct hello_entry *entry = hello_find(hello, &g->jobs[i].config->job);
+    job_with(g, p, i)->is_named = entry != NULL;
+    n_others -= entry && !is_ours[entry - hello->jobs];
+    if (entry)
+      is_ours[entry - hello->jobs] = true;
+  }
+  free(p->other_jobs);
+  p->other_jobs = n_others > 0 ? calloc(n_others, sizeof *p->other_jobs) : NULL;
+  p->n_other_jobs = 0;
+  for (size_t i = 0; p->other_jobs && i < hello->n_jobs; i++)
+    if (!is_ours[i])
+      p->other_jobs[p->n_other_jobs++] = hello->jobs[i].job;
 }
 
 /* The first one opens the session to everything else; a later one tells of jobs that came or went. Whoever learns from it of
@@ -99,13 +109,13 @@ static void on_hello(struct gossip *g, struct peer *p, const struct message *m) 
     return;
   }
   p->n_hellos++;
-  name_jobs(p, &m->hello);
+  name_jobs(g, p, &m->hello);
   for (size_t i = 0; i < n_jobs; i++) {
-    before[i] = is_first ? ERR_JOB : p->job_reasons[i];
-    p->job_reasons[i] = job_judge(g, i, hello_find(&m->hello, &g->jobs[i].job));
-    if (before[i] != p->job_reasons[i])
-      p->is_difference_known[i] = false;
-    is_news |= before[i] == ERR_JOB && p->job_reasons[i] != ERR_JOB;
+    before[i] = is_first ? ERR_JOB : job_with(g, p, i)->reason;
+    job_with(g, p, i)->reason = job_judge(g, i, hello_find(&m->hello, &g->jobs[i].config->job));
+    if (before[i] != job_with(g, p, i)->reason)
+      job_with(g, p, i)->is_difference_known = false;
+    is_news |= before[i] == ERR_JOB && job_with(g, p, i)->reason != ERR_JOB;
   }
   explain_jobs(g, p);
   if (is_first)
@@ -113,21 +123,21 @@ static void on_hello(struct gossip *g, struct peer *p, const struct message *m) 
   else if (is_news)
     send_hello_again(g, p); /* before what the agent says of the job, which would be dropped */
   for (size_t i = 0; i < n_jobs && p->info.has_session; i++)
-    if (!g->is_ended[i] && (is_first || before[i] != p->job_reasons[i]))
-      on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].job));
+    if (!g->jobs[i].is_ended && (is_first || before[i] != job_with(g, p, i)->reason))
+      on_hello_job(g, p, i, hello_find(&m->hello, &g->jobs[i].config->job));
 }
 
 static void on_schema(struct gossip *g, struct peer *p, const struct message *m) {
   const struct message_schema *theirs = &m->schema;
   size_t job = job_find(g, &theirs->job);
-  if (job == SIZE_MAX || p->is_difference_known[job])
+  if (job == SIZE_MAX || job_with(g, p, job)->is_difference_known)
     return;
-  enum err reason = p->job_reasons[job];
+  enum err reason = job_with(g, p, job)->reason;
   if (!has_difference(reason))
     return;
-  p->is_difference_known[job] = true;
+  job_with(g, p, job)->is_difference_known = true;
   bool is_schema = reason == ERR_SCHEMA;
-  const struct gossip_job_config *ours = &g->jobs[job];
+  const struct gossip_job_config *ours = g->jobs[job].config;
   char words[MAX_REASON_BYTES];
   bool is_found = difference_find(
       text_whole_lines(is_schema ? ours->schema_text : ours->contract_text, MAX_SCHEMA_TEXT_BYTES),
@@ -191,9 +201,9 @@ static enum err manifest_judge(const struct gossip *g, const struct peer *p, con
   size_t job = common_job(g, p, &m->job);
   if (job == SIZE_MAX)
     return ERR_JOB;
-  if (!digest_equal(&m->schema, &g->jobs[job].schema))
+  if (!digest_equal(&m->schema, &g->jobs[job].config->schema))
     return ERR_SCHEMA;
-  if (!digest_equal(&m->contract, &g->jobs[job].contract))
+  if (!digest_equal(&m->contract, &g->jobs[job].config->contract))
     return ERR_CONTRACT;
   if (!identity_key_equal(&m->origin, &p->config.key))
     return ERR_ORIGIN;

@@ -23,8 +23,8 @@ void send_message(struct gossip *g, struct peer *p, const struct message *m) {
 void send_hello(struct gossip *g, struct peer *p) {
   struct message m = {.type = MESSAGE_HELLO};
   for (size_t i = 0; i < g->config.n_jobs; i++) {
-    const struct gossip_job_config *job = &g->jobs[i];
-    if (g->is_ended[i])
+    const struct gossip_job_config *job = g->jobs[i].config;
+    if (g->jobs[i].is_ended)
       continue;
     struct hello_entry *entry = &m.hello.jobs[m.hello.n_jobs++];
     *entry = (struct hello_entry){.job = job->job, .file = job->file, .schema = job->schema, .contract = job->contract};
@@ -42,10 +42,10 @@ void send_hello_again(struct gossip *g, struct peer *p) {
 }
 
 void send_schema(struct gossip *g, struct peer *p, size_t job) {
-  struct text schema = text_whole_lines(g->jobs[job].schema_text, MAX_SCHEMA_TEXT_BYTES);
-  struct text contract = text_whole_lines(g->jobs[job].contract_text, MAX_SCHEMA_TEXT_BYTES);
+  struct text schema = text_whole_lines(g->jobs[job].config->schema_text, MAX_SCHEMA_TEXT_BYTES);
+  struct text contract = text_whole_lines(g->jobs[job].config->contract_text, MAX_SCHEMA_TEXT_BYTES);
   struct message m = {.type = MESSAGE_SCHEMA,
-                      .schema = {.job = g->jobs[job].job,
+                      .schema = {.job = g->jobs[job].config->job,
                                  .schema = schema.at,
                                  .n_schema = (uint16_t)schema.n,
                                  .contract = contract.at,
@@ -55,7 +55,7 @@ void send_schema(struct gossip *g, struct peer *p, size_t job) {
 
 void send_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++)
-    p->is_state_due[i] = !g->is_ended[i];
+    job_with(g, p, i)->is_state_due = !g->jobs[i].is_ended;
   peer_stir(g, p);
   uint64_t beat_ms = session_beat_ms(g, p);
   timer_set(g, p, TIMER_STATE, beat_ms > STATE_EVERY_MS ? beat_ms : STATE_EVERY_MS);
@@ -71,7 +71,8 @@ void send_forget(struct gossip *g, struct peer *p) {
   outbox_clear(&p->outbox);
   serves_clear(&p->serves);
   p->is_beat_due = false;
-  memset(p->is_state_due, 0, sizeof p->is_state_due);
+  for (size_t i = 0; i < g->config.n_jobs; i++)
+    job_with(g, p, i)->is_state_due = false;
   p->flush_wait_ms = FLUSH_MIN_MS;
   timer_clear(g, p, TIMER_FLUSH);
 }
@@ -152,21 +153,21 @@ static enum err flush_news(struct gossip *g, struct peer *p) {
     enum err e = m.news.n > 0 ? send_now(g, p, &m) : ERR_OK;
     if (e != ERR_OK)
       return e;
-    p->told = told;
+    companion_of(g, p)->told = told;
   }
   return ERR_OK;
 }
 
 static enum err flush_states(struct gossip *g, struct peer *p) {
   for (size_t i = 0; i < g->config.n_jobs; i++) {
-    if (!p->is_state_due[i])
+    if (!job_with(g, p, i)->is_state_due)
       continue;
-    struct message m = {.type = MESSAGE_STATE, .state = {.job = g->jobs[i].job}};
+    struct message m = {.type = MESSAGE_STATE, .state = {.job = g->jobs[i].config->job}};
     g->events.fill_state(g->events.context, peer_index(g, p), i, &m.state.words);
     enum err e = send_now(g, p, &m);
     if (e != ERR_OK)
       return e;
-    p->is_state_due[i] = false;
+    job_with(g, p, i)->is_state_due = false;
   }
   return ERR_OK;
 }
@@ -187,8 +188,9 @@ static enum err flush_gets(struct gossip *g, struct peer *p) {
 /* Tells the peer that a payload cannot be had. */
 static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *range, enum err reason) {
   struct digest root = range->root;
-  struct message m = {.type = MESSAGE_REFUSED,
-                      .refused = {.job = g->jobs[range->job].job, .is_get = true, .reason = reason, .root = root}};
+  struct message m = {
+      .type = MESSAGE_REFUSED,
+      .refused = {.job = g->jobs[range->job].config->job, .is_get = true, .reason = reason, .root = root}};
   send_message(g, p, &m);
   serves_drop(&p->serves, &root);
 }

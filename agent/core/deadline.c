@@ -1,17 +1,35 @@
 #include "agent/core/deadline.h"
 
+#include <stdlib.h>
+
+#include "base/array.h"
+
 void deadline_init(struct deadline *d, uint64_t min_ms, uint64_t max_ms) {
   *d = (struct deadline){.min_ms = min_ms, .max_ms = max_ms};
 }
 
+void deadline_done(struct deadline *d) {
+  free(d->arrivals_ms);
+  *d = (struct deadline){0};
+}
+
+static uint32_t arrival_of(uint64_t ms) {
+  return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 uint64_t deadline_sample(struct deadline *d, uint64_t arrival_ms) {
-  d->arrivals_ms[d->n_arrivals % DEADLINE_SAMPLES] = arrival_ms;
+  size_t at = d->n_arrivals % DEADLINE_SAMPLES;
+  uint32_t *arrivals_ms = array_grown(d->arrivals_ms, &d->capacity, at, sizeof *arrivals_ms, DEADLINE_SAMPLES);
+  if (!arrivals_ms)
+    return UINT64_MAX;
+  d->arrivals_ms = arrivals_ms;
+  d->arrivals_ms[at] = arrival_of(arrival_ms);
   return d->n_arrivals++;
 }
 
 void deadline_correct(struct deadline *d, uint64_t number, uint64_t arrival_ms) {
   if (number < d->n_arrivals && d->n_arrivals - number <= DEADLINE_SAMPLES)
-    d->arrivals_ms[number % DEADLINE_SAMPLES] = arrival_ms;
+    d->arrivals_ms[number % DEADLINE_SAMPLES] = arrival_of(arrival_ms);
 }
 
 static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high) {
@@ -19,8 +37,8 @@ static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high) {
 }
 
 /* Nearest-rank 95th percentile; the ring is small, so it is sorted by insertion. */
-static uint64_t percentile_95(const uint64_t *values, size_t n) {
-  uint64_t sorted[DEADLINE_SAMPLES] = {0};
+static uint64_t percentile_95(const uint32_t *values, size_t n) {
+  uint32_t sorted[DEADLINE_SAMPLES] = {0};
   for (size_t i = 0; i < n; i++) {
     size_t at = i;
     for (; at > 0 && sorted[at - 1] > values[i]; at--)

@@ -10,20 +10,20 @@ static const uint64_t NEVER = UINT64_MAX;
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-enum err round_new(const struct round_config *config, const struct round_ports *ports,
+enum err round_new(const struct round_config *config, const struct round_self *self, const struct round_ports *ports,
                    struct round_machine **out_machine) {
   struct round_machine *m = calloc(1, sizeof *m);
-  struct round_peer *peers = calloc(config->n_peers > 0 ? config->n_peers : 1, sizeof *peers);
+  struct round_peer *peers = calloc(self->n_peers > 0 ? self->n_peers : 1, sizeof *peers);
   struct due pump_ms = {0};
-  if (!m || !peers || due_init(&pump_ms, config->n_peers) != ERR_OK) {
+  if (!m || !peers || due_init(&pump_ms, self->n_peers) != ERR_OK) {
     free(m);
     free(peers);
     return ERR_NO_MEMORY;
   }
   *m = (struct round_machine){
-      .config = *config, .ports = *ports, .peers = peers, .pump_ms = pump_ms, .phase = PHASE_LOADING};
+      .config = config, .self = *self, .ports = *ports, .peers = peers, .pump_ms = pump_ms, .phase = PHASE_LOADING};
   deadline_init(&m->deadline, config->deadline_min_ms, config->deadline_max_ms);
-  for (size_t i = 0; i < config->n_peers; i++) {
+  for (size_t i = 0; i < self->n_peers; i++) {
     inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
     peers[i].link_reason = ERR_NO_SESSION;
     peers[i].arrival_ms = -1;
@@ -40,7 +40,7 @@ static void peer_done(struct round_peer *p) {
 void round_free(struct round_machine *m) {
   if (!m)
     return;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     peer_done(&m->peers[i]);
   trainer_result_free(m->trained);
   free(m->back.path);
@@ -51,6 +51,7 @@ void round_free(struct round_machine *m) {
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);
   due_done(&m->pump_ms);
+  deadline_done(&m->deadline);
   free(m->peers);
   free(m);
 }
@@ -109,8 +110,8 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
   m->last_sequence = resume->sequence;
   m->starts_chain = digest_is_zero(&resume->chain) || resume->fell_back; /* the model does not go with the chain */
   m->started_ms = now_ms; /* the training of what it resumes belongs to another life */
-  m->wait_until_ms = now_ms + m->config.meet_ms;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  m->wait_until_ms = now_ms + m->config->meet_ms;
+  for (size_t i = 0; i < m->self.n_peers; i++)
     m->peers[i].merged = positions[i];
   if (resume->has_roll_back)
     machine_set_notice(m, &resume->roll_back);
@@ -129,7 +130,7 @@ static void go_on(struct round_machine *m, uint64_t now_ms) {
   } else if (m->resume_at == RESUME_COMMITTED) {
     machine_enter(m, PHASE_IDLE);
   } else {
-    m->wait_until_ms = now_ms + m->config.meet_ms;
+    m->wait_until_ms = now_ms + m->config->meet_ms;
     machine_enter(m, PHASE_MEETING);
   }
 }
@@ -145,7 +146,7 @@ static void on_load_result(struct round_machine *m, const struct trainer_result 
   m->shown.samples_bytes = r->samples_bytes;
   m->shown.streamed_bytes = r->streamed_bytes;
   m->epoch_steps = r->epoch_steps;
-  m->awaits_scale = m->config.is_pooled && r->scale.n == 0;
+  m->awaits_scale = m->config->is_pooled && r->scale.n == 0;
   if (m->awaits_scale)
     machine_enter(m, PHASE_MEETING);
   else
@@ -231,7 +232,7 @@ void round_epoch_rises(struct round_machine *m, uint64_t above) {
 
 void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
   machine_wake(m);
-  m->config.boot_epoch = boot_epoch;
+  m->self.boot_epoch = boot_epoch;
   if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
     machine_raise_epoch(m);
     return;
@@ -276,7 +277,7 @@ void round_on_written(struct round_machine *m, struct scribe_result *result, uin
 
 static uint64_t waiting_bytes(const struct round_machine *m) {
   uint64_t n = 0;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     n += inbox_bytes(&m->peers[i].inbox);
   return n;
 }
@@ -288,7 +289,7 @@ static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
   if (!p->has_session || !p->has_hello || p->is_quarantined)
     return;
   uint64_t held = p->inbox.n_offers > 0 ? waiting_bytes(m) : 0; /* room is for what is offered */
-  uint64_t room = held < m->config.payload_max_bytes ? m->config.payload_max_bytes - held : 0;
+  uint64_t room = held < m->config->payload_max_bytes ? m->config->payload_max_bytes - held : 0;
   inbox_pump(&p->inbox, &m->ports.inbox, now_ms, room);
   if (!inbox_is_current(&p->inbox))
     due_set(&m->pump_ms, peer, inbox_due_ms(&p->inbox, now_ms));
@@ -441,7 +442,7 @@ static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
       m->unwritten[0] ? m->retry_at_ms : NEVER,
       m->held ? m->held_until_ms : NEVER,
       m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
-      m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config.linger_ms : NEVER,
+      m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config->linger_ms : NEVER,
       m->phase == PHASE_IDLE ? m->next_training_ms : NEVER,
       m->phase == PHASE_JUMPING ? m->started_ms + (uint64_t)2 * ANSWER_MS
                                 : NEVER, /* who is silent by then has nothing */
@@ -484,7 +485,7 @@ void round_fill_state(const struct round_machine *m, size_t peer, struct wire_st
   (void)peer;
   *out_state = (struct wire_state){
       .follows = true,
-      .degree = (uint16_t)m->config.n_peers,
+      .degree = (uint16_t)m->self.n_peers,
       .phase = shown_phase(m),
       .round = m->committed.round,
       .sub = m->committed.sub,
@@ -538,7 +539,7 @@ void round_peer_view(const struct round_machine *m, size_t peer, struct round_pe
 }
 
 static bool still_needs_us(const struct round_machine *m, const struct round_peer *p, uint64_t now_ms) {
-  bool is_live = p->has_session || (p->lost_at_ms > 0 && now_ms < p->lost_at_ms + m->config.linger_ms);
+  bool is_live = p->has_session || (p->lost_at_ms > 0 && now_ms < p->lost_at_ms + m->config->linger_ms);
   bool has_all = p->taken_sequence >= m->own.sequence || (p->has_state && p->state.finished);
   bool is_follower = round_peer_refusal(p) == ERR_OK && !(p->has_state && !p->state.follows);
   return is_live && is_follower && !has_all;
@@ -550,9 +551,9 @@ enum round_end round_end(const struct round_machine *m, uint64_t now_ms) {
   if (m->phase != PHASE_FINISHED)
     return ROUND_GOES_ON;
   bool is_needed = false;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     is_needed = is_needed || still_needs_us(m, &m->peers[i], now_ms);
-  if (is_needed && now_ms < m->finished_at_ms + m->config.linger_ms)
+  if (is_needed && now_ms < m->finished_at_ms + m->config->linger_ms)
     return ROUND_GOES_ON;
   return m->is_short ? ROUND_ENDED_SHORT : ROUND_ENDED;
 }

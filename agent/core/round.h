@@ -51,16 +51,14 @@ struct round_identity {
   struct digest job, schema, contract;
 };
 
+/* What a job asks for; equal agents may share one. */
 struct round_config {
   struct round_identity identity;
-  uint8_t encoding;                /* of differences */
-  size_t link_bytes, full_bytes;   /* of a difference at most, of a full copy */
-  uint64_t payload_max_bytes;      /* of all that waits */
-  size_t snapshot_max_bytes;       /* of half or model */
-  const struct identity_key *keys; /* [n_peers], ascending; borrowed */
-  const char *const *names;        /* [n_peers]; borrowed */
-  size_t n_peers;
-  uint64_t count; /* the last round; 0 = for ever */
+  uint8_t encoding;              /* of differences */
+  size_t link_bytes, full_bytes; /* of a difference at most, of a full copy */
+  uint64_t payload_max_bytes;    /* of all that waits */
+  size_t snapshot_max_bytes;     /* of half or model */
+  uint64_t count;                /* the last round; 0 = for ever */
   uint32_t min_peers, alone_rounds, staleness_max;
   bool by_samples; /* weights by sample counts instead of Metropolis */
   double max_share;
@@ -71,6 +69,13 @@ struct round_config {
   uint64_t hold_ms;
   bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
   bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
+};
+
+/* Who runs it, with whom. */
+struct round_self {
+  const struct identity_key *keys; /* [n_peers], ascending; borrowed */
+  const char *const *names;        /* [n_peers]; borrowed */
+  size_t n_peers;
   uint64_t boot_epoch;
 };
 
@@ -90,8 +95,9 @@ struct round_ports {
 
 struct round_machine;
 
-MUST_USE enum err round_new(const struct round_config *config, const struct round_ports *ports,
-                            struct round_machine **out_machine);
+/* The configuration is borrowed for life. ERR_NO_MEMORY. */
+MUST_USE enum err round_new(const struct round_config *config, const struct round_self *self,
+                            const struct round_ports *ports, struct round_machine **out_machine);
 void round_free(struct round_machine *m);
 
 /* It ends: a commit that waits is written now. */

@@ -79,11 +79,11 @@ void machine_go_back(struct round_machine *m) {
   m->back.from = m->phase;
   m->wait_until_ms = 0;
   struct scribe_job *job = machine_scribe_job(SCRIBE_LOAD_MODEL);
-  job->of_job = m->config.identity.job;
+  job->of_job = m->config->identity.job;
   job->label = m->back.to;
   job->path = is_import(m) ? strdup(m->back.path) : NULL;
   MUST(!is_import(m) || job->path != NULL);
-  job->max_bytes = m->config.snapshot_max_bytes;
+  job->max_bytes = m->config->snapshot_max_bytes;
   machine_enter(m, PHASE_COMMITTING);
   machine_put_write(m, job);
 }
@@ -146,7 +146,7 @@ void machine_on_restored(struct round_machine *m, struct trainer_result *r) {
     return;
   }
   struct scribe_job *job = machine_scribe_job(SCRIBE_ROLL_BACK);
-  job->of_job = m->config.identity.job;
+  job->of_job = m->config->identity.job;
   job->label = m->back.to;
   job->at_unix_s = m->back.at_unix_s;
   snprintf(job->note, sizeof job->note, "%s", m->back.note ? m->back.note : "");

@@ -2,7 +2,7 @@
 
 /* No number above this one is believed: the job's last, else one that leaves room to count on. */
 static uint64_t highest_round(const struct round_machine *m) {
-  return m->config.count > 0 ? m->config.count : UINT64_C(1) << 62;
+  return m->config->count > 0 ? m->config->count : UINT64_C(1) << 62;
 }
 
 static bool may_vouch(const struct round_peer *p) {
@@ -15,9 +15,9 @@ static bool may_vouch(const struct round_peer *p) {
 static uint64_t vouched_round(const struct round_machine *m, bool must_prove) {
   uint64_t rounds[MAX_PEERS] = {0};
   size_t n = 0, n_vouching = 0;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     n_vouching += may_vouch(&m->peers[i]);
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     if (!may_vouch(&m->peers[i]))
       continue;
     uint64_t round = round_peer_vouched(&m->peers[i], must_prove && n_vouching < 3);
@@ -49,11 +49,11 @@ static bool is_stuck_behind(const struct round_machine *m, const struct round_pe
 
 bool machine_marks_time(const struct round_machine *m) {
   size_t n = 0, n_ahead = 1, n_stuck = 0;
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     n += may_vouch(&m->peers[i]);
     n_ahead += may_vouch(&m->peers[i]) && shown_round(&m->peers[i]) >= m->reached.round;
   }
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     n_stuck += is_stuck_behind(m, &m->peers[i], n_ahead);
   return n / 3 > 0 && n_stuck >= n - n / 3;
 }
@@ -63,8 +63,8 @@ static void start(struct round_machine *m, bool adopts, uint64_t now_ms) {
   m->in_work = (struct round_label){.round = vouched_round(m, false)};
   m->is_adopting = adopts;
   m->started_ms = now_ms;
-  m->wait_until_ms = now_ms + m->config.deadline_max_ms;
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  m->wait_until_ms = now_ms + m->config->deadline_max_ms;
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
     p->has_offered = p->is_slow_to_download = false;
     if (round_peer_is_source(p) && !inbox_is_current(&p->inbox)) {
@@ -104,7 +104,7 @@ static bool is_hopeful(const struct round_machine *m, const struct round_peer *p
 
 /* Whoever claims more than it has signed has to show it from now on, so that nobody jumps for the same claim again. */
 static void doubt_claims(struct round_machine *m) {
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
     if (!may_vouch(p) || p->must_prove || p->state.round <= p->signed_round)
       continue;
@@ -116,9 +116,9 @@ static void doubt_claims(struct round_machine *m) {
 /* Peers go on meanwhile: the label is that of the end of the fetch. */
 void machine_tick_jumping(struct round_machine *m, uint64_t now_ms) {
   size_t n_ready = 0, n_hopeful = 0;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     n_ready += is_ready(&m->peers[i]);
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     n_hopeful += is_hopeful(m, &m->peers[i], n_ready, now_ms);
   bool has_enough = n_hopeful == 0 || (m->is_adopting && n_ready >= MAX_ADOPTED_COPIES);
   if (!has_enough && now_ms < m->wait_until_ms)
@@ -138,7 +138,7 @@ void machine_tick_jumping(struct round_machine *m, uint64_t now_ms) {
 
 /* Work can be equal from the first round on only where the peer has counted its samples. */
 static bool is_met(const struct round_machine *m, const struct round_peer *p) {
-  return p->has_state && (!m->config.is_steps_auto || p->epoch_steps > 0);
+  return p->has_state && (!m->config->is_steps_auto || p->epoch_steps > 0);
 }
 
 /* Peers not met by the end are absent until their HELLO: who has said it and whose STATE is on its way is not. */
@@ -146,11 +146,11 @@ void machine_tick_meeting(struct round_machine *m, uint64_t now_ms) {
   bool all_met = true;
   if (m->awaits_scale)
     return;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     all_met = all_met && (is_met(m, &m->peers[i]) || round_peer_refusal(&m->peers[i]) != ERR_OK);
   if ((!all_met && now_ms < m->wait_until_ms) || now_ms < m->next_jump_ms)
     return;
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     m->peers[i].is_absent = !m->peers[i].has_hello;
   m->wait_until_ms = 0;
   if (vouched_round(m, false) > 0)

@@ -20,7 +20,8 @@ enum {
 };
 
 struct round_machine {
-  struct round_config config;
+  const struct round_config *config;
+  struct round_self self;
   struct round_ports ports;
   struct round_peer *peers; /* [n_peers] */
 

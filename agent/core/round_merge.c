@@ -11,7 +11,7 @@
 void machine_start_gather(struct round_machine *m, uint64_t now_ms) {
   m->clock_ms = now_ms;
   m->deadline_ms = deadline_ms(&m->deadline, m->training_ms);
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     m->peers[i].is_heard = false;
     m->peers[i].arrival_ms = -1;
   }
@@ -34,7 +34,7 @@ static void sample_arrival(struct round_machine *m, struct round_peer *p) {
 }
 
 static void end_gather(struct round_machine *m) {
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
     bool was_awaited = round_peer_standing(p) == ERR_OK;
     if (was_awaited)
@@ -48,7 +48,7 @@ static void end_gather(struct round_machine *m) {
 
 void machine_tick_gathering(struct round_machine *m, uint64_t now_ms) {
   bool all_heard = true;
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
     if (!p->is_heard && round_peer_has_spoken(p, m->in_work)) {
       p->is_heard = true;
@@ -63,22 +63,22 @@ void machine_tick_gathering(struct round_machine *m, uint64_t now_ms) {
 /* ---- merging ------------------------------------------------------------------------------------------------------ */
 
 static double weight_of(const struct round_machine *m, size_t peer) {
-  if (!m->config.by_samples)
-    return mixing_metropolis((uint32_t)m->config.n_peers, m->peers[peer].next.degree);
+  if (!m->config->by_samples)
+    return mixing_metropolis((uint32_t)m->self.n_peers, m->peers[peer].next.degree);
   uint32_t counts[MAX_PEERS + 1];
   counts[0] = m->shown.n_samples;
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     uint32_t n = m->peers[i].next.samples;
     counts[i + 1] = n <= MAX_SAMPLES ? n : 0;
   }
-  return mixing_by_samples(counts, m->config.n_peers + 1, peer + 1, m->config.max_share);
+  return mixing_by_samples(counts, m->self.n_peers + 1, peer + 1, m->config->max_share);
 }
 
 /* Lag, and whether the copy is too old. One that moved since the last merge counts with lag τ at worst, also when its label
  * is that much too high: nobody who is not allowed to lead us there says how fresh it is. One that did not move and is off
  * by more than τ returns its weight to ourselves. */
 static enum err lag_of(const struct round_machine *m, const struct round_peer *p, uint32_t *out_lag) {
-  uint64_t round = m->in_work.round, most = m->config.staleness_max;
+  uint64_t round = m->in_work.round, most = m->config->staleness_max;
   bool is_ahead = p->next.round > round;
   uint64_t off = is_ahead ? p->next.round - round : round - p->next.round;
   if (off > most && !round_peer_has_advanced(p))
@@ -120,9 +120,9 @@ void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind) {
   job->whole_snapshot = m->phase == PHASE_JUMPING;
   job->is_withheld = m->is_withheld;
   m->is_withheld = false;
-  job->peers = calloc(m->config.n_peers + 1, sizeof *job->peers);
+  job->peers = calloc(m->self.n_peers + 1, sizeof *job->peers);
   MUST(job->peers != NULL);
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     bool is_ready = round_peer_is_source(&m->peers[i]) && inbox_has_copy(&m->peers[i].inbox);
     if (kind == JOB_MERGE || (is_ready && job->n_peers < MAX_ADOPTED_COPIES))
       take_links(m, i, &job->peers[job->n_peers++]);
@@ -187,8 +187,8 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
 
 static void fill_contribution(const struct round_machine *m, size_t peer, struct store_contribution *c) {
   const struct round_peer *p = &m->peers[peer];
-  memcpy(c->origin, m->config.keys[peer].bytes, sizeof c->origin);
-  snprintf(c->name, sizeof c->name, "%s", m->config.names[peer]);
+  memcpy(c->origin, m->self.keys[peer].bytes, sizeof c->origin);
+  snprintf(c->name, sizeof c->name, "%s", m->self.names[peer]);
   c->reason = p->last_reason;
   c->lag = p->last_lag;
   c->weight = p->last_weight;
@@ -212,7 +212,7 @@ struct scribe_job *machine_commit_job(const struct round_machine *m, struct trai
   job->shadow = r->shadow;
   r->model = r->half = r->shadow = (struct buffer){0}; /* now the job's */
   job->commitment = (struct store_commitment){
-      .job = m->config.identity.job,
+      .job = m->config->identity.job,
       .label = label,
       .outcome = outcome,
       .model = job->model.bytes,
@@ -239,7 +239,7 @@ void machine_release(struct round_machine *m) {
 static void put_commit(struct round_machine *m, struct trainer_result *r, struct round_label label,
                        enum round_outcome outcome, uint64_t now_ms) {
   struct scribe_job *job = machine_commit_job(m, r, label, outcome);
-  size_t n = m->config.n_peers;
+  size_t n = m->self.n_peers;
   job->contributions = calloc(n + 1, sizeof *job->contributions);
   MUST(job->contributions != NULL);
   for (size_t i = 0; i < n; i++)
@@ -257,9 +257,9 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
   m->received_at_commit = m->received_bytes;
   m->commit_pending = true;
   m->held = job;
-  bool may_wait = m->config.hold_ms > 0 && m->training_ms <= m->config.hold_ms && !job->commitment.own_half &&
+  bool may_wait = m->config->hold_ms > 0 && m->training_ms <= m->config->hold_ms && !job->commitment.own_half &&
                   m->raising_above == 0;
-  m->held_until_ms = now_ms + m->config.hold_ms;
+  m->held_until_ms = now_ms + m->config->hold_ms;
   if (!may_wait)
     machine_release(m);
 }
@@ -274,7 +274,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
     machine_jump_failed(m, now_ms);
     return;
   }
-  bool is_short = !is_jump(r) && n_merged < m->config.min_peers;
+  bool is_short = !is_jump(r) && n_merged < m->config->min_peers;
   bool stays = is_short || (r->kind == JOB_MERGE && !is_jump(r) && machine_marks_time(m));
   struct round_label label =
       stays ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};
@@ -284,7 +284,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   m->has_loss = false;
   m->shown.metrics = r->metrics;
   m->shown.n_merged = n_merged;
-  m->shown.n_expected = (uint32_t)m->config.n_peers;
+  m->shown.n_expected = (uint32_t)m->self.n_peers;
   put_commit(m, r, label, outcome_of(r, stays), now_ms);
   m->reached = label;
   m->in_work = label;
@@ -295,7 +295,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
 
 /* A peer learns what became of its update, merged or refused for good, so that a finished one need not wait for us. */
 static void tell_outcomes(const struct round_machine *m) {
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     const struct round_peer *p = &m->peers[i];
     bool is_merged = p->last_reason == ERR_OK;
     if (!p->has_session || !(is_merged || inbox_is_current(&p->inbox)))

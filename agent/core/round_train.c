@@ -8,18 +8,18 @@
 /* ---- what comes next ---------------------------------------------------------------------------------------------- */
 
 bool machine_is_finished(const struct round_machine *m) {
-  return m->config.count > 0 && m->reached.round >= m->config.count;
+  return m->config->count > 0 && m->reached.round >= m->config->count;
 }
 
 static bool anybody_has_news(const struct round_machine *m) {
-  for (size_t i = 0; i < m->config.n_peers; i++)
+  for (size_t i = 0; i < m->self.n_peers; i++)
     if (m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news)
       return true;
   return false;
 }
 
 bool machine_is_alone(const struct round_machine *m) {
-  return m->config.min_peers > 0 && m->rounds_alone >= m->config.alone_rounds && !anybody_has_news(m);
+  return m->config->min_peers > 0 && m->rounds_alone >= m->config->alone_rounds && !anybody_has_news(m);
 }
 
 static bool is_counted(const struct round_peer *p) {
@@ -30,7 +30,7 @@ static bool is_counted(const struct round_peer *p) {
 static uint32_t median_steps(const struct round_machine *m) {
   uint32_t steps[MAX_PEERS + 1] = {m->epoch_steps};
   size_t n = 1;
-  for (size_t i = 0; i < m->config.n_peers; i++) {
+  for (size_t i = 0; i < m->self.n_peers; i++) {
     if (!is_counted(&m->peers[i]))
       continue;
     size_t at = n++;
@@ -44,13 +44,13 @@ static uint32_t median_steps(const struct round_machine *m) {
 static void start_training(struct round_machine *m, uint64_t now_ms) {
   m->in_work = (struct round_label){.round = m->reached.round + 1, .sub = m->reached.sub};
   m->started_ms = now_ms;
-  m->next_training_ms = now_ms + m->config.every_ms;
+  m->next_training_ms = now_ms + m->config->every_ms;
   m->encodes_full = m->starts_chain;
   m->starts_chain = false;
   struct trainer_job *job = machine_trainer_job(m, JOB_TRAIN);
   job->rate_scale = m->train_failures >= TRAIN_FAILURES_HALVE ? 0.5 : 1;
   job->start_chain = m->encodes_full;
-  if (m->config.is_steps_auto)
+  if (m->config->is_steps_auto)
     job->steps = m->steps = median_steps(m);
   machine_put_train(m, job);
   machine_enter(m, PHASE_TRAINING);
@@ -66,7 +66,7 @@ void machine_tick_idle(struct round_machine *m, uint64_t now_ms) {
   } else if (machine_should_jump(m, now_ms)) {
     machine_jump(m, now_ms);
   } else if (machine_is_alone(m)) {
-    m->wait_until_ms = now_ms + m->config.linger_ms;
+    m->wait_until_ms = now_ms + m->config->linger_ms;
     machine_note(m, "alone", SIZE_MAX, "no peer took part for too long: waiting without training until one is back");
     machine_enter(m, PHASE_ALONE);
   } else if (now_ms >= m->next_training_ms) {
@@ -92,11 +92,11 @@ void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
     machine_enter(m, PHASE_IDLE);
     return;
   }
-  for (size_t i = 0; i < m->config.n_peers; i++) {
-    uint64_t until_ms = (m->peers[i].has_session ? now_ms : m->peers[i].lost_at_ms) + m->config.linger_ms;
+  for (size_t i = 0; i < m->self.n_peers; i++) {
+    uint64_t until_ms = (m->peers[i].has_session ? now_ms : m->peers[i].lost_at_ms) + m->config->linger_ms;
     m->wait_until_ms = until_ms > m->wait_until_ms ? until_ms : m->wait_until_ms;
   }
-  if (m->config.count == 0 || now_ms < m->wait_until_ms)
+  if (m->config->count == 0 || now_ms < m->wait_until_ms)
     return;
   m->is_short = true;
   m->finished_at_ms = now_ms;
@@ -107,13 +107,13 @@ void machine_tick_alone(struct round_machine *m, uint64_t now_ms) {
 /* ---- publishing --------------------------------------------------------------------------------------------------- */
 
 static struct manifest own_manifest(const struct round_machine *m, const struct trainer_result *r, enum err missing) {
-  const struct round_identity *id = &m->config.identity;
+  const struct round_identity *id = &m->config->identity;
   struct manifest own = {.swarm = id->swarm, .job = id->job, .schema = id->schema, .contract = id->contract};
-  own.boot_epoch = m->config.boot_epoch;
+  own.boot_epoch = m->self.boot_epoch;
   own.sequence = m->last_sequence + 1;
   own.round = m->in_work.round;
   own.sub = m->in_work.sub < UINT16_MAX ? (uint16_t)m->in_work.sub : UINT16_MAX; /* shown, never reckoned with */
-  own.degree = (uint16_t)m->config.n_peers;
+  own.degree = (uint16_t)m->self.n_peers;
   own.mu = 1;
   if (missing != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
     int index = err_drop_index(missing);
@@ -123,7 +123,7 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
     return own;
   }
   own.kind = m->encodes_full ? MANIFEST_FULL : MANIFEST_DIFFERENCE;
-  own.encoding = m->encodes_full ? ENCODING_F32 : m->config.encoding;
+  own.encoding = m->encodes_full ? ENCODING_F32 : m->config->encoding;
   own.local_steps = r->local_steps;
   own.samples = r->n_samples;
   own.payload_root = r->payload_root;
@@ -259,7 +259,7 @@ void machine_raise_epoch(struct round_machine *m) {
 /* This store was rolled back or lost: what is encoded next starts a chain, above everything that peers have seen. A raise
  * that is under way already is followed by another one, so that the scribe has one at a time. */
 void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof) {
-  bool is_known = proof->boot_epoch <= m->config.boot_epoch && proof->sequence <= m->last_sequence;
+  bool is_known = proof->boot_epoch <= m->self.boot_epoch && proof->sequence <= m->last_sequence;
   if (proof->sequence > m->last_sequence)
     m->last_sequence = proof->sequence;
   if (is_known || proof->boot_epoch <= m->raising_above)

@@ -148,7 +148,7 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < n_listen; i++)
     listen[i] = a->config->listen[i];
-  struct gossip_job_config jobs[MAX_JOBS_IN_HELLO];
+  const struct gossip_job_config *jobs[MAX_JOBS_IN_HELLO];
   uint64_t payload_bound = 0;
   for (size_t i = 0; i < a->n_jobs; i++) {
     uint64_t bound =

@@ -137,13 +137,14 @@ void job_free(struct agent_job *j) {
   free(j);
 }
 
-struct gossip_job_config job_gossip_config(const struct agent_job *j) {
-  return (struct gossip_job_config){.job = j->id,
-                                    .file = j->config->job.file,
-                                    .schema = j->schema_digest,
-                                    .contract = j->contract_digest,
-                                    .schema_text = j->schema_text,
-                                    .contract_text = j->contract_text};
+const struct gossip_job_config *job_gossip_config(struct agent_job *j) {
+  j->told = (struct gossip_job_config){.job = j->id,
+                                       .file = j->config->job.file,
+                                       .schema = j->schema_digest,
+                                       .contract = j->contract_digest,
+                                       .schema_text = j->schema_text,
+                                       .contract_text = j->contract_text};
+  return &j->told;
 }
 
 /* ---- what runs it ------------------------------------------------------------------------------------------------- */
@@ -163,16 +164,13 @@ enum err job_start_round(struct agent_job *j) {
   struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
   size_t n_parameters = schema_parameters(j->schema);
-  struct round_config config = {
+  j->rules = (struct round_config){
       .identity = {.swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest},
       .encoding = encoding_of_codec[s->job.contract->codec.kind],
       .link_bytes = codec_bound(s->job.contract->codec, n_parameters),
       .full_bytes = codec_full_bytes(n_parameters),
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .snapshot_max_bytes = snapshot_max_bytes(j),
-      .keys = a->keys,
-      .names = a->names,
-      .n_peers = a->config->n_peers,
       .count = s->job.count,
       .min_peers = s->min_peers,
       .alone_rounds = s->alone_rounds,
@@ -187,15 +185,15 @@ enum err job_start_round(struct agent_job *j) {
       .hold_ms = HOLD_MS,
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
-      .boot_epoch = a->boot_epoch,
   };
+  struct round_self self = {a->keys, a->names, a->config->n_peers, a->boot_epoch};
   uint64_t publish_bytes, commit_bytes;
-  disk_forecast(config.link_bytes, config.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
+  disk_forecast(j->rules.link_bytes, j->rules.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
                 &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   struct round_ports ports = agent_round_ports(j);
   enum err e = pooling_start(j);
-  return e == ERR_OK ? round_new(&config, &ports, &j->round) : e;
+  return e == ERR_OK ? round_new(&j->rules, &self, &ports, &j->round) : e;
 }
 
 enum err job_start_trainer(struct agent_job *j) {
@@ -358,7 +356,6 @@ void job_refuse(struct agent_job *j, const char *why) {
 /* Peers that are here already are told, and told of. */
 static enum err join(struct agent_job *j) {
   struct agent *a = j->agent;
-  struct gossip_job_config config = job_gossip_config(j);
   size_t index;
   enum err e = job_start_round(j);
   if (e == ERR_OK)
@@ -366,7 +363,7 @@ static enum err join(struct agent_job *j) {
   if (e != ERR_OK)
     return e;
   agent_add_job(a, j); /* before gossip asks for its words */
-  e = gossip_add_job(a->gossip, &config,
+  e = gossip_add_job(a->gossip, job_gossip_config(j),
                      codec_payload_bound(j->config->job.contract->codec, schema_parameters(j->schema)), &index);
   if (e != ERR_OK) {
     a->n_jobs--;

@@ -54,6 +54,8 @@ struct agent_job {
   uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
   bool *has_proof;                   /* … */
   struct trainer *trainer;
+  struct gossip_job_config told; /* what gossip says of it */
+  struct round_config rules;
   struct round_machine *round;
   struct outbox outbox;
   struct pool *pool;                                                /* NULL unless the job's scaling is pooled */
@@ -214,7 +216,7 @@ void answer_job_file(struct agent *a, uint64_t client, const json_t *request);
 json_t *jobs_rows(struct agent *a);
 
 /* What gossip is told of the job; borrows its texts. */
-struct gossip_job_config job_gossip_config(const struct agent_job *j);
+const struct gossip_job_config *job_gossip_config(struct agent_job *j);
 
 /* ports.c: the tables that tie gossip and the round machines together. */
 struct gossip_events agent_gossip_events(struct agent *a);

@@ -34,7 +34,7 @@ bool sim_holds(struct sim_agent *a, enum sim_invariant i, bool holds) {
 }
 
 static bool gather_length(struct sim_agent *a) {
-  return a->machine->phase != PHASE_GATHERING || a->machine->deadline_ms <= a->config.deadline_max_ms;
+  return a->machine->phase != PHASE_GATHERING || a->machine->deadline_ms <= sim_config(a)->deadline_max_ms;
 }
 
 /* The end is set once, when the gather begins: whatever makes it longer is seen. */
@@ -64,7 +64,7 @@ static bool memory(struct sim_agent *a) {
   uint64_t waiting = 0;
   for (size_t i = 0; i < a->n_peers; i++)
     waiting += inbox_bytes(&a->machine->peers[i].inbox);
-  return waiting <= a->config.payload_max_bytes;
+  return waiting <= sim_config(a)->payload_max_bytes;
 }
 
 /* Nothing but itself keeps it from committing the next round. */
@@ -75,7 +75,7 @@ static bool should_move(const struct sim_agent *a) {
 }
 
 static uint64_t writing_ms(const struct sim_agent *a) {
-  uint64_t bytes = 4 * (uint64_t)a->config.full_bytes;
+  uint64_t bytes = 4 * (uint64_t)sim_config(a)->full_bytes;
   return a->host.writing_ms + (a->host.disk_bytes_per_s > 0 ? bytes * 1000 / a->host.disk_bytes_per_s : 0);
 }
 
@@ -84,8 +84,8 @@ uint64_t sim_round_bound_ms(const struct sim_agent *a) {
   uint64_t training_ms = h->step_ms > 0 ? h->step_ms * a->last_steps : h->training_ms;
   double work_ms = 2 * (double)(h->loading_ms + training_ms + h->merging_ms) / h->speed;
   uint64_t owed_ms = h->disk_free_us > a->sim->now_us ? (h->disk_free_us - a->sim->now_us) / 1000 : 0;
-  return a->config.meet_ms + 2 * a->config.deadline_max_ms + 2 * a->config.every_ms + JUMP_RETRY_MS + HALTED_RETRY_MS +
-         (uint64_t)work_ms + 6 * writing_ms(a) + owed_ms;
+  return sim_config(a)->meet_ms + 2 * sim_config(a)->deadline_max_ms + 2 * sim_config(a)->every_ms + JUMP_RETRY_MS +
+         HALTED_RETRY_MS + (uint64_t)work_ms + 6 * writing_ms(a) + owed_ms;
 }
 
 static bool round_ends(struct sim_agent *a) {

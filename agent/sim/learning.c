@@ -117,9 +117,9 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     l->jobs[i].train_seed = job->train_seed + i;
     if (job->part > 0)
       l->jobs[i].part = (uint32_t)i + 1;
-    set_sizes(&s->agents[i]->config, l, &job->job.contract->codec);
-    s->agents[i]->config.payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
   }
+  set_sizes(&s->config, l, &job->job.contract->codec);
+  s->config.payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
   return ERR_OK;
 }
 

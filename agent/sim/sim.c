@@ -102,7 +102,6 @@ static struct sim_agent *agent_new(struct sim *s, size_t number, struct identity
       .number = number,
       .identity = identity,
       .key = identity ? *identity_public(identity) : plain_key(number),
-      .config = config_default(s),
       .samples = 100,
       .host = {.speed = 1, .loading_ms = 5, .training_ms = 1000, .merging_ms = 5, .writing_ms = 20},
       .fail_with = ERR_NON_FINITE,
@@ -130,6 +129,7 @@ static struct sim *sim_make(enum sim_fidelity fidelity, size_t n, size_t dims, u
   s->default_link.delay_us = DELAY_US;
   s->job = (struct gossip_job_config){.schema_text = "tensor 1: x f64 shared\n", .contract_text = "contract: 1\n"};
   s->job.job.bytes[0] = s->job.schema.bytes[1] = s->job.contract.bytes[2] = 1;
+  s->config = config_default(s);
   s->agents = zeros(n, sizeof(void *));
   struct identity **ids = identities(s);
   for (size_t i = 0; i < n; i++)
@@ -165,6 +165,7 @@ static void agent_free(struct sim_agent *a) {
   free(a->keys);
   free(a->names);
   free(a->used);
+  free(a->own_config);
   sim_durable_clear(&a->durable);
   identity_free(a->identity);
   free(a);
@@ -185,6 +186,18 @@ void sim_free(struct sim *s) {
   free(s->wires);
   free(s->free_wires);
   free(s);
+}
+
+const struct round_config *sim_config(const struct sim_agent *a) {
+  return a->own_config ? a->own_config : &a->sim->config;
+}
+
+struct round_config *sim_own_config(struct sim_agent *a) {
+  if (!a->own_config) {
+    a->own_config = zeros(1, sizeof *a->own_config);
+    *a->own_config = a->sim->config;
+  }
+  return a->own_config;
 }
 
 size_t sim_peer_index(const struct sim_agent *a, size_t other) {
@@ -280,6 +293,7 @@ static void open_node(struct sim_agent *a) {
   struct sim *s = a->sim;
   struct gossip_peer_config *peers = peer_configs(a);
   const char *const no_address[1] = {NULL};
+  const struct gossip_job_config *const jobs[] = {&s->job};
   char why[MAX_REASON_BYTES];
   struct gossip_config config = {.identity = a->identity,
                                  .swarm = {7},
@@ -287,10 +301,10 @@ static void open_node(struct sim_agent *a) {
                                  .listen = no_address,
                                  .peers = peers,
                                  .n_peers = a->n_peers,
-                                 .jobs = &s->job,
+                                 .jobs = jobs,
                                  .n_jobs = 1,
-                                 .payload_max_bytes = a->config.payload_max_bytes,
-                                 .payload_bound = a->config.full_bytes,
+                                 .payload_max_bytes = sim_config(a)->payload_max_bytes,
+                                 .payload_bound = sim_config(a)->full_bytes,
                                  .version_min = a->version_min,
                                  .version_max = a->version_max,
                                  .max_members = s->max_members,
@@ -334,15 +348,13 @@ static void wake_at(struct sim_agent *a, uint64_t at_ms) {
 
 static void start_machine(struct sim_agent *a) {
   struct sim_durable *d = &a->durable;
-  a->config.boot_epoch = d->boot_epoch;
-  a->config.keys = a->keys;
-  a->config.names = a->names;
-  a->config.n_peers = a->n_peers;
-  struct round_config config = a->config;
-  if (a->n_peers == 0)
-    config.min_peers = 0, config.meet_ms = 0;
+  struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch};
+  if (a->n_peers == 0) {
+    sim_own_config(a)->min_peers = 0;
+    sim_own_config(a)->meet_ms = 0;
+  }
   struct round_ports ports = sim_round_ports(a);
-  MUST(round_new(&config, &ports, &a->machine) == ERR_OK);
+  MUST(round_new(sim_config(a), &self, &ports, &a->machine) == ERR_OK);
   struct store_resume resume = resume_of(d);
   struct position *merged = zeros(a->n_peers, sizeof *merged);
   for (size_t i = 0; i < a->n_peers; i++)
@@ -424,7 +436,8 @@ size_t sim_clone(struct sim *s, size_t which) {
   MUST(s->agents != NULL);
   struct sim_agent *a = s->agents[s->n_agents++] = agent_new(s, number, identity);
   a->key = from->key;
-  a->config = from->config;
+  if (from->own_config)
+    *sim_own_config(a) = *from->own_config;
   a->host = from->host;
   a->has_lied = s->agents[which]->has_lied = true;
   for (size_t i = 0; i < from->n_peers; i++) {

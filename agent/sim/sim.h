@@ -111,7 +111,7 @@ struct sim_agent {
 
   /* before the start; peers ascend by key, as agents do by number */
   uint16_t version_min, version_max; /* of the protocol that it speaks; 0: all of this program */
-  struct round_config config;
+  struct round_config *own_config;   /* NULL: the simulation's */
   size_t n_peers;
   struct sim_peer *peers;
   uint32_t samples;
@@ -206,6 +206,7 @@ struct sim {
   uint64_t seed;
   struct rng rng;
   struct gossip_job_config job;
+  struct round_config config; /* of all agents that have none of their own */
   struct sim_watch watch;
   /* Is this frame lost, beside what the link model says? NULL: no. */
   bool (*lose)(struct sim *s, size_t from, size_t to, uint8_t type);
@@ -236,6 +237,11 @@ void sim_forget(struct sim *s, size_t which, size_t other);
 
 /* Both list each other and dial; nothing where they do already, or are one. Before a start. */
 void sim_meet(struct sim *s, size_t a, size_t b);
+
+/* What the agent's rounds go by; a copy of its own, to be changed before its start. One that starts without peers gets such a copy, in
+ * which it waits for nobody. */
+const struct round_config *sim_config(const struct sim_agent *a);
+struct round_config *sim_own_config(struct sim_agent *a);
 
 /* SIZE_MAX: not listed. */
 size_t sim_peer_index(const struct sim_agent *a, size_t other);

@@ -88,11 +88,13 @@ static void set_round(struct round_config *config, const struct scenario *c) {
   config->linger_ms = 2 * config->deadline_max_ms;
 }
 
-/* For one update of each peer, however long they are. */
-static void give_room(struct sim_agent *a) {
-  uint64_t all = a->n_peers * a->sim->payload_bytes;
-  if (all > a->config.payload_max_bytes)
-    a->config.payload_max_bytes = all;
+/* For one update of each peer, however many and long they are. */
+static void give_room(struct sim *s) {
+  for (size_t i = 0; i < s->n_agents; i++) {
+    uint64_t all = s->agents[i]->n_peers * s->payload_bytes;
+    if (all > s->config.payload_max_bytes)
+      s->config.payload_max_bytes = all;
+  }
 }
 
 /* Every pair of the two ranges that lists each other; a pair that does not has no link. */
@@ -122,11 +124,10 @@ struct sim *scenario_sim(const struct scenario *c) {
                       : sim_new((size_t)c->n_agents, (size_t)payload_bytes / sizeof(double), c->seed);
   set_link(&s->default_link, &c->link);
   connect[c->topology](c, s);
-  for (size_t i = 0; i < s->n_agents; i++) {
+  set_round(&s->config, c);
+  for (size_t i = 0; i < s->n_agents; i++)
     set_host(s->agents[i], &c->host);
-    set_round(&s->agents[i]->config, c);
-    give_room(s->agents[i]);
-  }
+  give_room(s);
   for (size_t i = 0; i < c->n_hosts; i++)
     for (size_t a = (size_t)c->hosts[i].agents.first; a <= c->hosts[i].agents.last; a++)
       set_host(s->agents[a], &c->hosts[i].host);

@@ -286,6 +286,7 @@ static void pair_done(struct pair *p) {
 static void side_open(struct side *s, const struct pair *p, const struct identity *own, const struct identity *other,
                       const char *listen, const char *address) {
   const char *const listen_list[] = {listen};
+  const struct gossip_job_config *const jobs[] = {&p->job};
   struct gossip_peer_config peer = {.key = *identity_public(other), .name = "other"};
   snprintf(peer.address, sizeof peer.address, "%s", address);
   struct gossip_config config = {.identity = own,
@@ -294,7 +295,7 @@ static void side_open(struct side *s, const struct pair *p, const struct identit
                                  .n_listen = listen[0] ? 1 : 0,
                                  .peers = &peer,
                                  .n_peers = 1,
-                                 .jobs = &p->job,
+                                 .jobs = jobs,
                                  .n_jobs = 1,
                                  .payload_max_bytes = PAYLOAD_BYTES,
                                  .payload_bound = PAYLOAD_BYTES,

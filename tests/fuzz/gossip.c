@@ -169,12 +169,13 @@ static const struct gossip_events events = {.on_session = on_session,
 /* One job of zero ids, one peer, and a session that says HELLO next. */
 static struct gossip *node_open(const struct identity *own, const struct identity *other) {
   static const struct gossip_job_config job = {.schema_text = "a: 1\n", .contract_text = "b: 2\n"};
+  const struct gossip_job_config *const jobs[] = {&job};
   struct gossip_peer_config peer = {.key = *identity_public(other), .name = "other"};
   struct gossip_config config = {.identity = own,
                                  .boot_epoch = 1,
                                  .peers = &peer,
                                  .n_peers = 1,
-                                 .jobs = &job,
+                                 .jobs = jobs,
                                  .n_jobs = 1,
                                  .payload_max_bytes = 4 * (uint64_t)CHUNK_BYTES,
                                  .payload_bound = 4 * (uint64_t)CHUNK_BYTES,

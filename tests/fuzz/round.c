@@ -168,13 +168,13 @@ static void on_broken(void *context, const struct sim_agent *a, enum sim_invaria
 static struct sim *swarm_new(void) {
   struct sim *s = sim_new_as(SIM_PROTOCOL, N_AGENTS, 4, 1);
   s->watch.broken = on_broken;
+  s->config.deadline_max_ms = 4000;
+  s->config.meet_ms = 2000;
   for (size_t i = 0; i < N_AGENTS; i++) {
     struct sim_agent *a = s->agents[i];
     for (size_t k = 0; k < N_AGENTS; k++)
       if (k != i)
         sim_learn(s, i, k);
-    a->config.deadline_max_ms = 4000;
-    a->config.meet_ms = 2000;
     a->host.training_ms = 1000;
   }
   sim_start_all(s);

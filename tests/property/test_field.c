@@ -14,7 +14,7 @@ static const uint64_t TRAIN_MS = 1000;
 static struct sim *forever(size_t n, size_t dims) {
   struct sim *f = flock_new(n, dims);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.deadline_max_ms = 10000;
+    sim_own_config(f->agents[i])->deadline_max_ms = 10000;
   return f;
 }
 
@@ -116,7 +116,7 @@ START_TEST(three_of_ten_crash_and_restart_for_a_hundred_rounds) {
   size_t n_down = 0, n_kills = 0;
   s->watch.broken = on_broken;
   for (size_t i = 0; i < CRASHERS; i++) {
-    s->agents[i]->config.deadline_max_ms = 10000;
+    sim_own_config(s->agents[i])->deadline_max_ms = 10000;
     for (size_t k = 0; k < CRASHERS; k++)
       if (k != i)
         sim_learn(s, i, k);
@@ -184,7 +184,7 @@ START_TEST(a_nat_that_forgets_after_a_minute_costs_nothing) {
   f->default_link.nat_idle_us = UINT64_C(60) * 1000 * 1000;
   for (size_t i = 0; i < 2; i++) {
     f->agents[i]->host.training_ms = 300000;
-    f->agents[i]->config.deadline_max_ms = 400000;
+    sim_own_config(f->agents[i])->deadline_max_ms = 400000;
   }
   sim_start_all(f);
   ck_assert(flock_until_round(f, 0, 5, 2000000));
@@ -197,7 +197,7 @@ END_TEST
 /* disco 1109: the fast one speaks before the slow one listens. */
 START_TEST(an_offer_before_the_peer_listens_is_not_lost) {
   struct sim *f = forever(2, 4);
-  f->agents[0]->config.meet_ms = 0;
+  sim_own_config(f->agents[0])->meet_ms = 0;
   sim_start(f, 0);
   sim_run(f, 20000);
   ck_assert_uint_ge(f->agents[0]->n_trainings, 1);
@@ -270,7 +270,7 @@ START_TEST(one_dies_of_each_number_with_each_least) {
     for (uint32_t least = 1; least < n; least++) {
       struct sim *f = forever(n, 4);
       for (size_t i = 0; i < n; i++)
-        f->agents[i]->config.min_peers = least;
+        sim_own_config(f->agents[i])->min_peers = least;
       sim_start_all(f);
       ck_assert(flock_until_round(f, 0, 5, 100000));
       sim_kill(f, n - 1);

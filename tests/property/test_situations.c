@@ -11,14 +11,14 @@ static const uint64_t TRAIN_MS = 1000;
 static struct sim *forever(size_t n) {
   struct sim *f = flock_new(n, 4);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.deadline_max_ms = 10000;
+    sim_own_config(f->agents[i])->deadline_max_ms = 10000;
   return f;
 }
 
 static struct sim *counted(size_t n, uint64_t count) {
   struct sim *f = flock_new(n, 4);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.count = count;
+    sim_own_config(f->agents[i])->count = count;
   return f;
 }
 
@@ -172,7 +172,7 @@ static void compare_stories(const struct sim *f, const struct sim *plain, size_t
 static struct sim *patient(size_t n, uint64_t count) {
   struct sim *f = counted(n, count);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.deadline_min_ms = 60000;
+    sim_own_config(f->agents[i])->deadline_min_ms = 60000;
   f->agents[0]->host.training_ms = 700;
   return f;
 }
@@ -421,7 +421,7 @@ END_TEST
 
 START_TEST(different_counts_at_two_sites) {
   struct sim *f = counted(2, 20);
-  f->agents[0]->config.count = 8;
+  sim_own_config(f->agents[0])->count = 8;
   sim_start_all(f);
   ck_assert(flock_until_phase(f, 0, PHASE_FINISHED, 60000));
   uint64_t finished_ms = f->now_ms;
@@ -443,7 +443,7 @@ END_TEST
 
 START_TEST(who_has_finished_is_served_and_not_waited_for) {
   struct sim *f = counted(3, 20);
-  f->agents[0]->config.count = 8;
+  sim_own_config(f->agents[0])->count = 8;
   sim_start_all(f);
   ck_assert(flock_until_phase(f, 0, PHASE_FINISHED, 60000));
   ck_assert_int_eq(round_end(f->agents[0]->machine, f->now_ms), ROUND_GOES_ON);
@@ -465,7 +465,7 @@ END_TEST
 
 START_TEST(the_end_waits_for_a_live_follower_at_most_the_linger) {
   struct sim *f = counted(2, 10);
-  f->agents[0]->config.linger_ms = 30000;
+  sim_own_config(f->agents[0])->linger_ms = 30000;
   sim_start_all(f);
   ck_assert(flock_until_round(f, 1, 9, 60000));
   ck_assert(flock_until_phase(f, 1, PHASE_GATHERING, 10000));
@@ -487,7 +487,7 @@ START_TEST(a_peer_that_does_not_list_us_then_does) {
   sim_forget(f, 1, 0);
   sim_forget(f, 2, 0);
   for (size_t i = 0; i < 3; i++)
-    f->agents[i]->config.meet_ms = 10000;
+    sim_own_config(f->agents[i])->meet_ms = 10000;
   sim_start_all(f);
   sim_run(f, 9000);
   ck_assert_int_eq(flock_phase(f, 0), PHASE_MEETING);
@@ -515,7 +515,7 @@ END_TEST
 static struct sim *dear_copies(size_t n) {
   struct sim *f = forever(n);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.full_bytes = 100 * f->agents[i]->config.link_bytes; /* links are cheaper */
+    sim_own_config(f->agents[i])->full_bytes = 100 * f->config.link_bytes; /* links are cheaper */
   return f;
 }
 
@@ -836,7 +836,7 @@ enum { BIG = 32768 }; /* numbers: four chunks */
 static struct sim *big_models(size_t n) {
   struct sim *f = flock_new(n, BIG);
   for (size_t i = 0; i < n; i++)
-    f->agents[i]->config.deadline_max_ms = 10000;
+    sim_own_config(f->agents[i])->deadline_max_ms = 10000;
   return f;
 }
 
@@ -906,7 +906,7 @@ END_TEST
 /* A joiner takes the copies that come. The one that starves it is the last agent, so the joiner is another one. */
 START_TEST(a_joiner_does_not_wait_for_a_copy_that_trickles) {
   struct sim *f = big_models(3);
-  f->agents[0]->config.deadline_max_ms = 120000;
+  sim_own_config(f->agents[0])->deadline_max_ms = 120000;
   sim_start(f, 1);
   sim_start(f, 2);
   ck_assert(flock_until_round(f, 1, 10, 90000));
@@ -976,8 +976,8 @@ static struct sim *unequal(bool is_auto) {
   for (size_t i = 0; i < 3; i++) {
     f->agents[i]->samples = samples[i];
     f->agents[i]->host.step_ms = 50;
-    f->agents[i]->config.is_steps_auto = is_auto;
-    f->agents[i]->config.deadline_min_ms = 15000;
+    sim_own_config(f->agents[i])->is_steps_auto = is_auto;
+    sim_own_config(f->agents[i])->deadline_min_ms = 15000;
   }
   f->agents[1]->host.loading_ms = 3000; /* the others wait until it has counted its samples */
   return f;
@@ -1021,7 +1021,7 @@ static void claim_endless_epoch(struct wire_state *state) {
 START_TEST(a_lone_liar_about_its_epoch_does_not_make_us_work_more) {
   struct sim *f = forever(2);
   for (size_t i = 0; i < 2; i++)
-    f->agents[i]->config.is_steps_auto = true;
+    sim_own_config(f->agents[i])->is_steps_auto = true;
   f->agents[1]->lie = claim_endless_epoch;
   sim_start_all(f);
   ck_assert(flock_until_round(f, 0, 5, 60000));
@@ -1034,7 +1034,7 @@ START_TEST(trainings_start_no_more_often_than_asked) {
   struct sim *f = counted(3, 20);
   for (size_t i = 0; i < 3; i++)
     f->agents[i]->host.training_ms = 20;
-  f->agents[1]->config.every_ms = 3000;
+  sim_own_config(f->agents[1])->every_ms = 3000;
   sim_start_all(f);
   uint64_t start_ms = f->now_ms;
   ck_assert(flock_until_round(f, 1, 5, 60000));

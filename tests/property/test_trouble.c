@@ -17,12 +17,13 @@ static struct sim *random_flock(uint64_t seed) {
   f->default_link.loss = 0.02 * rng_unit(&r);
   for (size_t i = 0; i < f->n_agents; i++) {
     struct sim_agent *a = f->agents[i];
-    a->config.deadline_max_ms = 8000;
-    a->config.meet_ms = 5000;
-    a->config.by_samples = seed % 2;
-    a->config.is_steps_auto = seed % 3 == 0;
-    a->config.every_ms = seed % 5 == 0 ? 1500 : 0;
-    a->config.full_bytes = a->config.link_bytes * (1 + seed % 5);
+    struct round_config *own = sim_own_config(a);
+    own->deadline_max_ms = 8000;
+    own->meet_ms = 5000;
+    own->by_samples = seed % 2;
+    own->is_steps_auto = seed % 3 == 0;
+    own->every_ms = seed % 5 == 0 ? 1500 : 0;
+    own->full_bytes = own->link_bytes * (1 + seed % 5);
     a->samples = 20 + (uint32_t)rng_below(&r, 2000);
     a->host.training_ms = 300 + rng_below(&r, 2000);
     a->host.writing_ms = 1 + rng_below(&r, 60);

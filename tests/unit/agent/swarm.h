@@ -685,7 +685,7 @@ static inline void swarm_start(struct swarm *s, size_t which) {
   a->born_ms = s->now_ms;
   a->is_alive = true;
   a->trainer_free_ms = a->scribe_free_ms = a->next_tick_ms = 0;
-  a->config.boot_epoch = d->boot_epoch;
+  const struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch};
   a->was_gathering = false;
   const struct round_ports ports = {a,
                                     {a, port_ask, port_fetch, port_cancel},
@@ -697,7 +697,7 @@ static inline void swarm_start(struct swarm *s, size_t which) {
                                     port_done,
                                     port_count,
                                     port_note};
-  HOLDS(round_new(&a->config, &ports, &a->machine) == ERR_OK);
+  HOLDS(round_new(&a->config, &self, &ports, &a->machine) == ERR_OK);
   struct store_resume resume = {
       .committed = d->committed, .n_short = d->n_short, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};
   struct buffer half = {0}, model = {0};
@@ -760,9 +760,6 @@ static inline struct swarm *swarm_new(size_t n) {
         .link_bytes = PAYLOAD_BYTES,
         .full_bytes = PAYLOAD_BYTES,
         .payload_max_bytes = 1 << 20,
-        .keys = a->keys,
-        .names = a->names,
-        .n_peers = a->n_peers,
         .count = 20,
         .min_peers = n > 1 ? 1 : 0,
         .alone_rounds = 3,
@@ -788,7 +785,6 @@ static inline void swarm_unlink(struct swarm *s, size_t x, size_t y) {
     memmove(a->peers + at, a->peers + at + 1, (a->n_peers - at) * sizeof *a->peers);
     memmove(a->keys + at, a->keys + at + 1, (a->n_peers - at) * sizeof *a->keys);
     memmove(a->names + at, a->names + at + 1, (a->n_peers - at) * sizeof *a->names);
-    a->config.n_peers = a->n_peers;
   }
 }
 

@@ -12,8 +12,10 @@ START_TEST(few_samples_wait_for_trainings_within_the_bounds) {
   ck_assert_uint_eq(deadline_ms(&d, 2000), 11000);
   deadline_sample(&d, 10);
   ck_assert_uint_eq(deadline_ms(&d, 2000), 1000);
+  deadline_done(&d);
   deadline_init(&d, 60000, 120000);
   ck_assert_uint_eq(deadline_ms(&d, 0), 60000);
+  deadline_done(&d);
 }
 END_TEST
 
@@ -26,6 +28,7 @@ START_TEST(enough_samples_give_one_and_a_half_times_their_95th_percentile) {
   for (uint64_t i = 9; i <= DEADLINE_SAMPLES; i++)
     deadline_sample(&d, 100);
   ck_assert_uint_eq(deadline_ms(&d, 0), 10500); /* of 32 the 31st: 7000 */
+  deadline_done(&d);
 }
 END_TEST
 
@@ -39,6 +42,7 @@ START_TEST(the_ring_forgets_the_oldest) {
   ck_assert_uint_eq(deadline_ms(&d, 0), 75000);
   deadline_sample(&d, 200);
   ck_assert_uint_eq(deadline_ms(&d, 0), 300);
+  deadline_done(&d);
 }
 END_TEST
 
@@ -56,6 +60,7 @@ START_TEST(a_missing_sample_is_corrected_while_it_is_remembered) {
   deadline_correct(&d, missing, 99999); /* its place belongs to another by now */
   deadline_correct(&d, d.n_arrivals, 99999);
   ck_assert_uint_eq(deadline_ms(&d, 0), 150);
+  deadline_done(&d);
 }
 END_TEST
 

@@ -64,7 +64,7 @@ START_TEST(everything_is_read_and_the_rest_has_defaults) {
   ck_assert_uint_eq(sim_link(sim, 0, 1)->delay_us, 99000);
   ck_assert_uint_eq(sim_link(sim, 1, 0)->delay_us, 4000);
   ck_assert_uint_eq(sim_link(sim, 1, 0)->bytes_per_s, 1000);
-  ck_assert_uint_eq(sim->agents[2]->config.deadline_max_ms, 9000);
+  ck_assert_uint_eq(sim_config(sim->agents[2])->deadline_max_ms, 9000);
   ck_assert(sim->agents[2]->host.speed == 0.5 && sim->agents[3]->host.speed == 1);
   sim_free(sim);
   scenario_free(s);

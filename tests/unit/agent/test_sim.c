@@ -20,8 +20,8 @@ static struct sim *ring_new_as(enum sim_fidelity fidelity, size_t n, uint64_t se
     sim_learn(s, i, (i + 1) % n);
     if (n > 2)
       sim_learn(s, i, (i + n - 1) % n);
-    s->agents[i]->config.deadline_max_ms = 5000;
-    s->agents[i]->config.meet_ms = 5000;
+    s->config.deadline_max_ms = 5000;
+    s->config.meet_ms = 5000;
   }
   return s;
 }
@@ -256,7 +256,7 @@ static void overfill_queue(struct sim_agent *a) {
 }
 
 static void shrink_cap(struct sim_agent *a) {
-  a->config.payload_max_bytes = 0;
+  sim_own_config(a)->payload_max_bytes = 0; /* too late for the machine */
 }
 
 static void never_rest(void *context, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
@@ -284,7 +284,7 @@ static void forget_sequence(struct sim_agent *a) {
 }
 
 static void take_other_epoch(struct sim_agent *a) {
-  a->machine->config.boot_epoch++;
+  a->machine->self.boot_epoch++;
 }
 
 static void write_wrong(void *context, struct scribe_job *job) {

@@ -65,11 +65,11 @@ END_TEST
 START_TEST(a_job_that_has_ended_is_not_why_a_peer_takes_no_part) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  struct gossip_job_config job = another_job(a);
+  struct gossip_job_config job = another_job(a), other = job;
   gossip_end_job(a->node, 0);
   add_job(a, &job);
-  job.contract = digest_filled(77);
-  add_job(b, &job);
+  other.contract = digest_filled(77);
+  add_job(b, &other);
   world_run(w, 100);
   ck_assert_int_eq(info_of(a, b).reason, ERR_CONTRACT);
   world_free(w);
@@ -79,21 +79,21 @@ END_TEST
 START_TEST(a_job_that_differs_is_refused_when_it_comes) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  struct gossip_job_config job = another_job(a);
+  struct gossip_job_config job = another_job(a), other = job;
   add_job(a, &job);
-  job.contract = digest_filled(77);
-  add_job(b, &job);
+  other.contract = digest_filled(77);
+  add_job(b, &other);
   world_run(w, 100);
   ck_assert_int_eq(heard_by(a, b)->refused_job, ERR_CONTRACT);
   ck_assert_int_eq(heard_by(b, a)->refused_job, ERR_CONTRACT);
   ck_assert_int_eq(info_of(a, b).reason, ERR_OK); /* the first one is equal */
   world_run(w, NOTE_EVERY_MS);
-  job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"bent\"\n";
-  job.job = digest_filled(10);
-  add_job(b, &job);
-  job.contract = digest_filled(78);
-  job.contract_text = a->job.contract_text;
-  add_job(a, &job);
+  struct gossip_job_config third = other, bent = other;
+  third.job = bent.job = digest_filled(10);
+  bent.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"bent\"\n";
+  add_job(b, &bent);
+  third.contract = digest_filled(78);
+  add_job(a, &third);
   world_run(w, 100);
   ck_assert_int_eq(info_of(a, b).reason, ERR_OK);
   struct gossip_note note = {0};
@@ -112,6 +112,7 @@ START_TEST(a_job_that_ends_is_told_and_stays_ended) {
   world_run(w, 100);
   ck_assert_int_eq(heard_by(a, b)->refused_job, ERR_JOB);
   ck_assert(!gossip_names_job(a->node, peer_of(a, b), &a->job.job));
+  ck_assert(gossip_names_job(b->node, peer_of(b, a), &a->job.job)); /* which still runs it */
   unsigned n = heard_by(a, b)->n_state, m = heard_by(b, a)->n_state;
   gossip_state_changed(a->node, 0);
   gossip_state_changed(b->node, 0);
@@ -148,15 +149,16 @@ END_TEST
 START_TEST(jobs_are_bounded) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0];
-  struct gossip_job_config job = a->job;
+  struct gossip_job_config jobs[MAX_JOBS_IN_HELLO + 1];
   size_t index;
-  ck_assert_int_eq(gossip_add_job(a->node, &job, 1, &index), ERR_EXISTS);
-  for (unsigned i = 1; i < MAX_JOBS_IN_HELLO; i++) {
-    job.job = digest_filled((uint8_t)(100 + i));
-    add_job(a, &job);
+  ck_assert_int_eq(gossip_add_job(a->node, &a->job, 1, &index), ERR_EXISTS);
+  for (unsigned i = 1; i <= MAX_JOBS_IN_HELLO; i++) {
+    jobs[i] = a->job;
+    jobs[i].job = digest_filled((uint8_t)(100 + i));
   }
-  job.job = digest_filled(200);
-  ck_assert_int_eq(gossip_add_job(a->node, &job, 1, &index), ERR_LIMIT);
+  for (unsigned i = 1; i < MAX_JOBS_IN_HELLO; i++)
+    add_job(a, &jobs[i]);
+  ck_assert_int_eq(gossip_add_job(a->node, &jobs[MAX_JOBS_IN_HELLO], 1, &index), ERR_LIMIT);
   world_run(w, 100);
   ck_assert(info_of(a, &w->agents[1]).has_session);
   world_free(w);

@@ -41,6 +41,7 @@ struct agent {
   struct gossip_peer_config peers[MAX_AGENTS];
   size_t number_of_peer[MAX_AGENTS];
   struct gossip_job_config job;
+  const struct gossip_job_config *jobs[1];
   char listen[MAX_ADDRESS_BYTES];
   const char *listen_list[1];
   struct gossip *node;            /* NULL: not running */
@@ -515,13 +516,14 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
   a->job.contract = digest_filled(3);
   a->job.schema_text = "model: dense 10\ntensor 1: dense1.weight [10,784] f32 shared\n";
   a->job.contract_text = "contract: 1\nclass 1: \"ok\"\nclass 2: \"dent\"\n";
+  a->jobs[0] = &a->job;
   a->config = (struct gossip_config){.identity = id,
                                      .swarm = {7},
                                      .boot_epoch = 100 + number,
                                      .listen = a->listen_list,
                                      .n_listen = 1,
                                      .peers = a->peers,
-                                     .jobs = &a->job,
+                                     .jobs = a->jobs,
                                      .n_jobs = 1,
                                      .payload_max_bytes = 64 << 20,
                                      .payload_bound = 32 << 20,
