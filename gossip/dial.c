@@ -29,7 +29,7 @@ static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
 }
 
 void dial_later(struct gossip *g, struct peer *p) {
-  if (!is_dialled(p) || p->slots[SLOT_LIVE].session || g->is_closing)
+  if (!is_dialled(p) || p->slots[SLOT_LIVE] || g->is_closing)
     return;
   uint64_t banned_ms = peer_is_banned(g, p) ? p->banned_until_ms - node_now(g) : 0, wait_ms = back_off_ms(g, p);
   timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
@@ -121,7 +121,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
   }
   dial_clear(g, p);
   session_lose_conn(g, p, peer_index(g, p));
-  if (p->slots[SLOT_LIVE].session)
+  if (p->slots[SLOT_LIVE])
     return;
   explain_failure(g, p, event);
   dial_later(g, p);

@@ -9,7 +9,7 @@
 
 /* Has a session in which members are spoken of. */
 static bool is_partner(const struct peer *p) {
-  return p->info.has_session && p->slots[SLOT_LIVE].version >= MEMBERS_VERSION;
+  return p->info.has_session && p->slots[SLOT_LIVE]->version >= MEMBERS_VERSION;
 }
 
 static struct peer *peer_of_key(struct gossip *g, const struct identity_key *key) {
@@ -133,8 +133,8 @@ static bool has_other_partner(const struct gossip *g, const struct peer *than) {
 
 void membership_probe(struct gossip *g, struct peer *p) {
   uint64_t now_ms = node_now(g);
-  if (p->late_ms > AWAY_MS)
-    probe_slept(&companion_of(g, p)->probe, p->late_ms + AWAY_GRACE_MS);
+  if (g->late_ms > AWAY_MS)
+    probe_slept(&companion_of(g, p)->probe, g->late_ms + AWAY_GRACE_MS);
   enum probe_step step = probe_tick(&companion_of(g, p)->probe, &g->probing, session_beat_ms(g, p), now_ms);
   if (step == PROBE_ASK)
     ask_around(g, p);

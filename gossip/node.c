@@ -60,7 +60,7 @@ static void run_timers(struct gossip *g, struct peer *p) {
   };
   for (size_t t = 0; t < N_TIMERS; t++)
     if (p->timers[t] <= node_now(g)) {
-      p->late_ms = node_now(g) - p->timers[t];
+      g->late_ms = node_now(g) - p->timers[t];
       timer_clear(g, p, (enum timer)t);
       peer_stir(g, p);
       handlers[t](g, p);
@@ -99,7 +99,7 @@ void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t 
 /* ---- what the link tells ----------------------------------------------------------------------------------------------- */
 
 static bool is_live_on(const struct peer *p, uint64_t conn) {
-  return p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn;
+  return p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->conn == conn;
 }
 
 /* What a frame says of its peer is most often true. */
@@ -129,7 +129,7 @@ static void say_bye(struct gossip *g, struct peer *p, enum err reason) {
 
 void peer_kick(struct gossip *g, struct peer *p, enum err reason) {
   say_bye(g, p, reason);
-  if (!p->slots[SLOT_LIVE].session)
+  if (!p->slots[SLOT_LIVE])
     return;
   peer_explain(g, p, ERR_NO_SESSION, "we ended the session: %s", err_sentence(reason));
   session_end(g, p, reason);
@@ -391,8 +391,7 @@ void node_free(struct gossip *g) {
     return;
   for (size_t i = 0; i < g->n_peers; i++) {
     struct peer *p = &g->peers[i];
-    for (size_t k = 0; k < N_SLOTS; k++)
-      g->seals->session_free(p->slots[k].session);
+    slots_free(g, p);
     handshake_forget(g, p);
     outbox_clear(&p->outbox);
     serves_clear(&p->serves);
@@ -577,7 +576,7 @@ void gossip_set_boot_epoch(struct gossip *g, uint64_t boot_epoch) {
 void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_info *out_info) {
   MUST(peer < g->n_peers);
   const struct peer *p = &g->peers[peer];
-  const struct session *live = p->slots[SLOT_LIVE].session;
+  const struct slot *live = p->slots[SLOT_LIVE];
   *out_info = (struct gossip_peer_info){.has_session = p->info.has_session,
                                         .reason = p->info.reason,
                                         .since_ms = p->info.since_ms,
@@ -586,7 +585,7 @@ void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_in
                                         .rtt_ms = p->fetches.rtt_ms,
                                         .sent_bytes = p->info.sent_bytes,
                                         .received_bytes = p->info.received_bytes,
-                                        .we_dialled = live && live->ends.is_initiator};
+                                        .we_dialled = live && live->session->ends.is_initiator};
   snprintf(out_info->sentence, sizeof out_info->sentence, "%s", sentence_of(p));
   if (p->info.drops)
     memcpy(out_info->drops, p->info.drops, sizeof out_info->drops);

@@ -79,7 +79,7 @@ enum slot_name { SLOT_LIVE, SLOT_PREVIOUS, SLOT_PENDING, SLOT_PENDING_2, N_SLOTS
 
 /* A session and the connection that it belongs to: a frame that comes by another one is not of it. */
 struct slot {
-  struct session *session; /* NULL: empty */
+  struct session *session;
   uint64_t conn;
   uint64_t boot_epoch;
   uint64_t begun_ms;
@@ -135,36 +135,36 @@ struct peer {
   uint8_t x25519[X25519_BYTES];
   struct peer_info info; /* has_session: both have said HELLO */
 
-  struct slot slots[N_SLOTS];
-  struct retired retired[MAX_RETIRED];
-  size_t n_retired;    /* in all; the newest ones are kept */
-  bool is_news;        /* why it has no session: the agent has not taken it yet */
-  bool is_greeted;     /* the live session's HELLO has come */
-  uint64_t live_ms;    /* since when there is a live session without a gap */
-  uint64_t down_ms;    /* since when there was no settled session: the measure of the back-off */
-  unsigned n_dials;    /* since then */
-  char *dialled;       /* own: the address of the last dial, if it was another than the configured one */
-  bool is_connected;   /* the connection that we dialled stands */
-  unsigned n_strange;  /* frames that came by it without a session */
-  struct noise *noise; /* our handshake in flight */
+  bool is_news;      /* why it has no session: the agent has not taken it yet */
+  bool is_greeted;   /* the live session's HELLO has come */
+  bool is_connected; /* the connection that we dialled stands */
+  bool is_beat_due;
+  uint8_t beat_s; /* as the peer announced it in this session; 0: not yet */
+  uint8_t flush_wait_ms;
+  uint8_t n_hellos, n_own_hellos; /* of the live session */
   uint32_t noise_index;
+
+  struct slot *slots[N_SLOTS]; /* NULL: empty */
+  struct retired *retired;     /* [MAX_RETIRED]; NULL: none yet, or no memory */
+  size_t n_retired;            /* in all; the newest ones are kept */
+  uint64_t live_ms;            /* since when there is a live session without a gap */
+  uint64_t down_ms;            /* since when there was no settled session: the measure of the back-off */
+  unsigned n_dials;            /* since then */
+  unsigned n_strange;          /* frames that came by the dialled connection without a session */
+  char *dialled;               /* own: the address of the last dial, if it was another than the configured one */
+  struct noise *noise;         /* our handshake in flight */
   uint64_t noise_ms;
 
-  struct digest *other_jobs;       /* that its last HELLO named and that are none of ours … */
-  size_t n_other_jobs;             /* … as long as the session is up */
-  unsigned n_hellos, n_own_hellos; /* of the live session */
+  struct digest *other_jobs; /* that its last HELLO named and that are none of ours … */
+  size_t n_other_jobs;       /* … as long as the session is up */
 
   struct allowance allowance;
   uint64_t banned_until_ms; /* 0: it is not */
-  uint8_t beat_s;           /* as the peer announced it in this session; 0: not yet */
-  bool is_beat_due;
   struct outbox outbox;
   struct serves serves;
   struct fetches fetches;
-  uint64_t flush_wait_ms;
 
   uint64_t timers[N_TIMERS]; /* when; TIMER_OFF. Changed by timer_put only */
-  uint64_t late_ms;          /* by how much the timer that is being handled was missed */
 };
 
 struct gossip {
@@ -180,6 +180,7 @@ struct gossip {
   struct due due;    /* of each peer: its earliest timer */
   struct due unsent; /* of each peer: 0, when something of it may have to be sent */
   size_t n_news;     /* peers whose reason is news */
+  uint64_t late_ms;  /* by how much the timer that is being handled was missed */
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
@@ -284,6 +285,9 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event);
 bool dial_take_frame(struct gossip *g, struct peer *p);
 
 /* ---- sessions.c ------------------------------------------------------------------------------------------------------ */
+
+/* The sessions are freed and nobody is told. */
+void slots_free(const struct gossip *g, struct peer *p);
 
 /* Sends handshake message 1 on the dialled connection; again when due. */
 void handshake_start(struct gossip *g, struct peer *p); /* TIMER_HANDSHAKE, TIMER_REKEY */

@@ -382,7 +382,7 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_FOUND] = membership_on_found,
   };
   struct message m;
-  bool is_known = type < MESSAGE_NEWS || p->slots[SLOT_LIVE].version >= MEMBERS_VERSION;
+  bool is_known = type < MESSAGE_NEWS || p->slots[SLOT_LIVE]->version >= MEMBERS_VERSION;
   enum err e = is_known ? message_read(type, plain, n, &m) : ERR_FRAME;
   if (e == ERR_OK && type >= MESSAGE_NEWS && !membership_is_on(g))
     return; /* a bystander, who only comes for job files */

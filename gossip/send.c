@@ -8,7 +8,7 @@
 /* ---- what waits ------------------------------------------------------------------------------------------------------ */
 
 void send_message(struct gossip *g, struct peer *p, const struct message *m) {
-  if (!p->slots[SLOT_LIVE].session)
+  if (!p->slots[SLOT_LIVE])
     return;
   struct writer w;
   writer_init(&w, g->scratch, MAX_CONTROL_BYTES);
@@ -59,6 +59,7 @@ void send_states(struct gossip *g, struct peer *p) {
   peer_stir(g, p);
   uint64_t beat_ms = session_beat_ms(g, p);
   timer_set(g, p, TIMER_STATE, beat_ms > STATE_EVERY_MS ? beat_ms : STATE_EVERY_MS);
+  strangers_tidy(&g->strangers, node_now(g)); /* as good a time as any */
 }
 
 void send_beat(struct gossip *g, struct peer *p) {
@@ -85,7 +86,7 @@ static void count_sent(struct gossip *g, struct peer *p, size_t n) {
 }
 
 enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *frame, size_t n_plain) {
-  struct slot *live = &p->slots[SLOT_LIVE];
+  const struct slot *live = p->slots[SLOT_LIVE];
   enum err e = g->seals->seal(live->session, node_now(g), type, frame, n_plain);
   if (e != ERR_OK) {
     g->link.frame_drop(g->link.context);
@@ -99,7 +100,7 @@ enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *fra
 
 static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
   uint8_t *frame;
-  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE].conn, frame_bytes(n), &frame);
+  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n), &frame);
   if (e != ERR_OK)
     return e;
   memcpy(frame + FRAME_HEAD_BYTES, plain, n);
@@ -199,7 +200,7 @@ static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *r
 static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve *range) {
   size_t n = serve_bytes(range), n_plain = CHUNK_HEAD_BYTES + n;
   uint8_t *frame;
-  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE].conn, frame_bytes(n_plain), &frame);
+  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n_plain), &frame);
   if (e != ERR_OK)
     return e;
   struct writer w;
@@ -250,21 +251,20 @@ static enum err flush_all(struct gossip *g, struct peer *p) {
 }
 
 void send_flush(struct gossip *g, struct peer *p) {
-  struct slot *live = &p->slots[SLOT_LIVE];
   due_set(&g->unsent, peer_index(g, p), DUE_NEVER);
   timer_clear(g, p, TIMER_FLUSH);
-  if (!live->session)
+  if (!p->slots[SLOT_LIVE])
     return;
+  uint64_t conn = p->slots[SLOT_LIVE]->conn;
   uint64_t sent_before = p->info.sent_bytes;
   enum err e = flush_all(g, p);
   if (e == ERR_NOT_CONNECTED) {
-    session_lose_conn(g, p, live->conn);
+    session_lose_conn(g, p, conn);
   } else if (e == ERR_KEY_EXPIRED) {
     session_expire(g, p);
   } else if (e != ERR_OK) { /* full: again soon */
-    p->flush_wait_ms = p->info.sent_bytes > sent_before ? FLUSH_MIN_MS : 2 * p->flush_wait_ms;
-    if (p->flush_wait_ms > FLUSH_MAX_MS)
-      p->flush_wait_ms = FLUSH_MAX_MS;
+    unsigned wait_ms = p->info.sent_bytes > sent_before ? FLUSH_MIN_MS : 2 * p->flush_wait_ms;
+    p->flush_wait_ms = wait_ms < FLUSH_MAX_MS ? (uint8_t)wait_ms : FLUSH_MAX_MS;
     timer_set(g, p, TIMER_FLUSH, p->flush_wait_ms);
     peer_stir(g, p); /* sooner, if the link says that there is room */
   } else {

@@ -1,35 +1,45 @@
 #include "gossip/node.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crypto/random.h"
 
 /* ---- slots ---------------------------------------------------------------------------------------------------------- */
 
-static void slot_clear(const struct gossip *g, struct slot *s) {
-  g->seals->session_free(s->session);
-  *s = (struct slot){0};
+static void slot_free(const struct gossip *g, struct slot *s) {
+  if (s)
+    g->seals->session_free(s->session);
+  free(s);
+}
+
+static void slot_clear(const struct gossip *g, struct slot **place) {
+  slot_free(g, *place);
+  *place = NULL;
+}
+
+void slots_free(const struct gossip *g, struct peer *p) {
+  for (size_t i = 0; i < N_SLOTS; i++)
+    slot_clear(g, &p->slots[i]);
+  free(p->retired);
 }
 
 /* The end of a session that was live. */
-static void slot_retire(const struct gossip *g, struct peer *p, struct slot *s) {
-  if (s->session)
+static void slot_retire(const struct gossip *g, struct peer *p, struct slot **place) {
+  const struct slot *s = *place;
+  if (s && !p->retired)
+    p->retired = calloc(MAX_RETIRED, sizeof *p->retired);
+  if (s && p->retired)
     p->retired[p->n_retired++ % MAX_RETIRED] = (struct retired){s->session->ends.own_index, s->conn};
-  slot_clear(g, s);
+  slot_clear(g, place);
 }
 
 /* The end of a session whose initiator has not proven its key: its first message may have been a replay. */
-static void slot_disprove(const struct gossip *g, struct peer *p, struct slot *s) {
-  if (s->session)
+static void slot_disprove(const struct gossip *g, struct peer *p, struct slot **place) {
+  if (*place)
     peer_count(p, ERR_HANDSHAKE);
-  slot_clear(g, s);
-}
-
-static void slot_move(const struct gossip *g, struct slot *to, struct slot *from) {
-  slot_clear(g, to);
-  *to = *from;
-  *from = (struct slot){0};
+  slot_clear(g, place);
 }
 
 /* A session index names the peer in its low byte, so that a frame finds its session without a search. */
@@ -37,7 +47,7 @@ _Static_assert(MAX_PEERS <= 256, "a peer's index fits in one byte");
 
 static bool index_is_used(const struct peer *p, uint32_t index) {
   for (size_t i = 0; i < N_SLOTS; i++)
-    if (p->slots[i].session && p->slots[i].session->ends.own_index == index)
+    if (p->slots[i] && p->slots[i]->session->ends.own_index == index)
       return true;
   return p->noise && p->noise_index == index;
 }
@@ -53,7 +63,7 @@ static uint32_t index_new(const struct gossip *g, const struct peer *p) {
 /* Why an index that names no session on this connection is refused, and whom it counts against. */
 static void index_blame(struct gossip *g, uint32_t index, uint64_t conn, const char *address) {
   struct peer *p = (index & 0xff) < g->n_peers ? &g->peers[index & 0xff] : NULL;
-  for (size_t i = 0; p && i < MAX_RETIRED; i++)
+  for (size_t i = 0; p && p->retired && i < MAX_RETIRED; i++)
     if (index != 0 && p->retired[i].index == index && p->retired[i].conn == conn) {
       peer_count(p, ERR_KEY_EXPIRED);
       return;
@@ -61,15 +71,15 @@ static void index_blame(struct gossip *g, uint32_t index, uint64_t conn, const c
   frame_blame(g, conn, address, ERR_FRAME);
 }
 
-static struct slot *slot_find(struct gossip *g, uint32_t index, uint64_t conn, struct peer **out_peer) {
+static struct slot **slot_find(struct gossip *g, uint32_t index, uint64_t conn, struct peer **out_peer) {
   if ((index & 0xff) >= g->n_peers)
     return NULL;
   struct peer *p = &g->peers[index & 0xff];
   for (size_t i = 0; i < N_SLOTS; i++) {
-    struct slot *s = &p->slots[i];
-    if (s->session && s->session->ends.own_index == index && s->conn == conn) {
+    const struct slot *s = p->slots[i];
+    if (s && s->session->ends.own_index == index && s->conn == conn) {
       *out_peer = p;
-      return s;
+      return &p->slots[i];
     }
   }
   return NULL;
@@ -108,24 +118,27 @@ static void session_down(struct gossip *g, struct peer *p, enum err reason) {
 }
 
 void session_end(struct gossip *g, struct peer *p, enum err reason) {
-  struct slot *live = &p->slots[SLOT_LIVE];
-  if (!live->session)
+  if (!p->slots[SLOT_LIVE])
     return;
-  uint64_t conn = live->conn;
-  slot_retire(g, p, live);
+  uint64_t conn = p->slots[SLOT_LIVE]->conn;
+  slot_retire(g, p, &p->slots[SLOT_LIVE]);
   session_forget_previous(g, p);
   session_down(g, p, reason);
   conn_close(g, p, conn);
   dial_later(g, p);
 }
 
+static bool is_on(const struct slot *s, uint64_t conn) {
+  return s && s->conn == conn;
+}
+
 void session_lose_conn(struct gossip *g, struct peer *p, uint64_t conn) {
   for (enum slot_name i = SLOT_PENDING; i < N_SLOTS; i++)
-    if (p->slots[i].conn == conn)
+    if (is_on(p->slots[i], conn))
       slot_disprove(g, p, &p->slots[i]);
-  if (p->slots[SLOT_PREVIOUS].conn == conn)
+  if (is_on(p->slots[SLOT_PREVIOUS], conn))
     slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
-  if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn == conn) {
+  if (is_on(p->slots[SLOT_LIVE], conn)) {
     peer_explain(g, p, ERR_NO_SESSION, "the connection was lost");
     session_end(g, p, ERR_NO_SESSION);
   }
@@ -152,7 +165,7 @@ static void session_heard(struct gossip *g, struct peer *p) {
 
 void session_silent(struct gossip *g, struct peer *p) {
   uint64_t quiet_ms = node_now(g) - p->info.last_heard_ms, limit_ms = silence_ms(g, p);
-  if (quiet_ms < limit_ms || p->late_ms > AWAY_MS) {
+  if (quiet_ms < limit_ms || g->late_ms > AWAY_MS) {
     timer_set(g, p, TIMER_SILENCE, quiet_ms < limit_ms ? limit_ms - quiet_ms : AWAY_GRACE_MS);
     return;
   }
@@ -166,23 +179,23 @@ void session_ungreeted(struct gossip *g, struct peer *p) {
 }
 
 void session_forget_previous(struct gossip *g, struct peer *p) {
-  struct slot *previous = &p->slots[SLOT_PREVIOUS];
-  if (!previous->session)
+  if (!p->slots[SLOT_PREVIOUS])
     return;
-  uint64_t conn = previous->conn;
-  slot_retire(g, p, previous);
+  uint64_t conn = p->slots[SLOT_PREVIOUS]->conn;
+  slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
   timer_clear(g, p, TIMER_PREVIOUS);
-  if (p->slots[SLOT_LIVE].session && p->slots[SLOT_LIVE].conn != conn)
+  if (p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->conn != conn)
     conn_close(g, p, conn);
 }
 
 void session_forget_pending(struct gossip *g, struct peer *p) {
   for (enum slot_name i = SLOT_PENDING; i < N_SLOTS; i++) {
-    struct slot *s = &p->slots[i];
-    uint64_t age_ms = node_now(g) - s->begun_ms;
-    if (s->session && age_ms >= PENDING_KEEP_MS)
-      slot_disprove(g, p, s);
-    else if (s->session)
+    if (!p->slots[i])
+      continue;
+    uint64_t age_ms = node_now(g) - p->slots[i]->begun_ms;
+    if (age_ms >= PENDING_KEEP_MS)
+      slot_disprove(g, p, &p->slots[i]);
+    else
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS - age_ms);
   }
 }
@@ -203,7 +216,7 @@ static void session_arm(struct gossip *g, struct peer *p, const struct slot *liv
     timer_set(g, p, TIMER_REKEY, SESSION_REKEY_MS);
   timer_set(g, p, TIMER_EXPIRE, SESSION_EXPIRE_MS);
   session_heard(g, p);
-  if (p->slots[SLOT_PREVIOUS].session)
+  if (p->slots[SLOT_PREVIOUS])
     timer_set(g, p, TIMER_PREVIOUS, PREVIOUS_KEEP_MS);
 }
 
@@ -225,34 +238,33 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   send_hello(g, p);
 }
 
-/* `fresh` is proven: it becomes the live session, or, when another one is preferred, ends. */
+/* `fresh`, in no place and moved in, is proven: it becomes the live session, or, when another one is preferred, ends. */
 static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) {
-  struct slot *live = &p->slots[SLOT_LIVE];
-  bool is_restart = live->session && live->boot_epoch != fresh->boot_epoch;
-  if (live->session && !is_restart && live->conn != fresh->conn && !is_preferred(g, p, live, fresh)) {
-    uint64_t conn = fresh->conn;
-    slot_clear(g, fresh);
+  struct slot *live = p->slots[SLOT_LIVE];
+  uint64_t conn = fresh->conn;
+  bool is_restart = live && live->boot_epoch != fresh->boot_epoch;
+  if (live && !is_restart && live->conn != conn && !is_preferred(g, p, live, fresh)) {
+    slot_free(g, fresh);
     conn_close(g, p, conn);
     return false;
   }
-  struct slot proven = *fresh; /* the callbacks of session_down may end and clear what they find */
-  *fresh = (struct slot){0};
   if (is_restart)
     session_down(g, p, ERR_NO_SESSION);
-  bool is_rekey = live->session && !is_restart && live->conn == proven.conn;
-  uint64_t old_conn = live->session && !is_rekey && !is_restart ? live->conn : CONN_NONE;
-  if (!live->session || is_restart)
+  live = p->slots[SLOT_LIVE]; /* the callbacks may have ended it */
+  bool is_rekey = live && !is_restart && live->conn == conn;
+  uint64_t old_conn = live && !is_rekey && !is_restart ? live->conn : CONN_NONE;
+  if (!live || is_restart)
     p->live_ms = node_now(g);
-  if (live->session) {
+  if (live) {
     slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
-    slot_move(g, &p->slots[SLOT_PREVIOUS], live);
+    p->slots[SLOT_PREVIOUS] = live;
   }
-  *live = proven;
-  session_arm(g, p, live);
+  p->slots[SLOT_LIVE] = fresh;
+  session_arm(g, p, fresh);
   if (is_rekey)
     send_states(g, p); /* any frame of ours proves our key */
   else
-    session_begin_on(g, p, live->conn);
+    session_begin_on(g, p, conn);
   if (old_conn != CONN_NONE && conn_is_accepted(old_conn))
     g->link.kick(g->link.context, old_conn);
   return true;
@@ -263,7 +275,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
   timer_clear(g, p, TIMER_GREETING);
   p->is_greeted = true;
   p->info.has_session = true;
-  p->info.boot_epoch = p->slots[SLOT_LIVE].boot_epoch;
+  p->info.boot_epoch = p->slots[SLOT_LIVE]->boot_epoch;
   send_beat(g, p);
   send_states(g, p);
   if (was_up)
@@ -308,7 +320,7 @@ void handshake_start(struct gossip *g, struct peer *p) {
 }
 
 void session_check_rekey(struct gossip *g, struct peer *p) {
-  const struct session *s = p->slots[SLOT_LIVE].session;
+  const struct session *s = p->slots[SLOT_LIVE] ? p->slots[SLOT_LIVE]->session : NULL;
   if (s && s->ends.is_initiator && !p->noise && session_wants_rekey(s, node_now(g)))
     timer_set(g, p, TIMER_REKEY, 0);
 }
@@ -334,17 +346,18 @@ static enum err offer_judge(const struct gossip *g, const struct offer *theirs, 
   return ERR_OK;
 }
 
-static enum err slot_fill(struct gossip *g, struct slot *s, const struct peer *p, struct noise *n, uint64_t conn,
-                          uint32_t own_index, const struct offer *theirs, uint16_t version, bool is_initiator) {
+static enum err slot_new(struct gossip *g, const struct peer *p, struct noise *n, uint64_t conn, uint32_t own_index,
+                         const struct offer *theirs, uint16_t version, bool is_initiator, struct slot **out_slot) {
   struct session_ends ends = {p->config.key, own_index, theirs->session_index, is_initiator};
-  struct session *session;
-  enum err e = g->seals->session_new(n, &ends, node_now(g), &session);
+  struct slot *s = malloc(sizeof *s);
+  if (!s)
+    return ERR_NO_MEMORY;
+  *s = (struct slot){.conn = conn, .boot_epoch = theirs->boot_epoch, .begun_ms = node_now(g), .version = version};
+  enum err e = g->seals->session_new(n, &ends, node_now(g), &s->session);
   if (e == ERR_OK)
-    *s = (struct slot){.session = session,
-                       .conn = conn,
-                       .boot_epoch = theirs->boot_epoch,
-                       .begun_ms = node_now(g),
-                       .version = version};
+    *out_slot = s;
+  else
+    free(s);
   return e;
 }
 
@@ -374,12 +387,12 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     dial_stop(g, p);
     return;
   }
-  struct slot fresh;
-  e = slot_fill(g, &fresh, p, p->noise, conn, p->noise_index, &answer.own, version, true);
+  struct slot *fresh;
+  e = slot_new(g, p, p->noise, conn, p->noise_index, &answer.own, version, true, &fresh);
   fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
   handshake_forget(g, p);
   if (e == ERR_OK)
-    (void)session_adopt(g, p, &fresh);
+    (void)session_adopt(g, p, fresh);
 }
 
 /* ---- handshake, responder -------------------------------------------------------------------------------------------- */
@@ -393,13 +406,13 @@ static struct peer *peer_of_static(struct gossip *g, const uint8_t x25519[X25519
 
 /* Where a session that is not yet proven waits: two a peer, so that a replayed message 1 cannot push out a real one
  * that comes by another connection. */
-static struct slot *pending_place(struct peer *p, uint64_t conn) {
-  struct slot *a = &p->slots[SLOT_PENDING], *b = &p->slots[SLOT_PENDING_2];
-  if (b->session && b->conn == conn)
+static struct slot **pending_place(struct peer *p, uint64_t conn) {
+  struct slot **a = &p->slots[SLOT_PENDING], **b = &p->slots[SLOT_PENDING_2];
+  if (is_on(*b, conn))
     return b;
-  if (!a->session || a->conn == conn)
+  if (!*a || is_on(*a, conn))
     return a;
-  return !b->session || b->begun_ms <= a->begun_ms ? b : a;
+  return !*b || (*b)->begun_ms <= (*a)->begun_ms ? b : a;
 }
 
 static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, struct noise *n,
@@ -411,18 +424,18 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
   answer.own = offer_of(g, index);
   enum err e = g->seals->write_2(n, theirs->session_index, &answer, frame);
   if (e == ERR_OK && answer.verdict == ERR_OK) {
-    struct slot *place = pending_place(p, conn);
+    struct slot **place = pending_place(p, conn);
     slot_disprove(g, p, place);
     if (p->timers[TIMER_PENDING] == TIMER_OFF)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
-    e = slot_fill(g, place, p, n, conn, index, theirs, answer.version, false);
+    e = slot_new(g, p, n, conn, index, theirs, answer.version, false, place);
   }
   if (e != ERR_OK) {
     peer_count(p, e);
     return;
   }
   send_handshake(g, p, conn, frame, sizeof frame);
-  if (answer.verdict != ERR_OK && !p->slots[SLOT_LIVE].session)
+  if (answer.verdict != ERR_OK && !p->slots[SLOT_LIVE])
     explain_verdict(g, p, answer.verdict, theirs);
 }
 
@@ -455,17 +468,18 @@ void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address
 
 /* ---- frames ---------------------------------------------------------------------------------------------------------- */
 
-static void slot_blame(struct gossip *g, struct peer *p, struct slot *s, enum err e) {
+static void slot_blame(struct gossip *g, struct peer *p, struct slot **place, enum err e) {
+  struct slot *s = *place;
   peer_count(p, e);
   if (e == ERR_SEAL)
     s->n_bad_seals++;
   if (e != ERR_KEY_EXPIRED && s->n_bad_seals <= MAX_BAD_SEALS)
     return;
-  if (s == &p->slots[SLOT_LIVE]) {
+  if (place == &p->slots[SLOT_LIVE]) {
     peer_explain(g, p, ERR_NO_SESSION, "the session was ended: %s", err_sentence(e));
     session_end(g, p, e);
   } else {
-    slot_clear(g, s);
+    slot_clear(g, place);
   }
 }
 
@@ -479,30 +493,32 @@ static void clone_found(struct gossip *g, struct peer *p) {
 struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
                           uint8_t *frame) {
   struct peer *p;
-  struct slot *s = slot_find(g, head->session_index, conn, &p);
-  if (!s) {
+  struct slot **place = slot_find(g, head->session_index, conn, &p);
+  if (!place) {
     index_blame(g, head->session_index, conn, address);
     return NULL;
   }
-  enum err e = g->seals->open(s->session, node_now(g), head, frame);
+  enum err e = g->seals->open((*place)->session, node_now(g), head, frame);
   if (e != ERR_OK) {
-    slot_blame(g, p, s, e);
+    slot_blame(g, p, place, e);
     return NULL;
   }
-  struct slot *live = &p->slots[SLOT_LIVE];
-  if (s == &p->slots[SLOT_PREVIOUS] && s->boot_epoch != live->boot_epoch) {
+  const struct slot *live = p->slots[SLOT_LIVE];
+  if (place == &p->slots[SLOT_PREVIOUS] && (*place)->boot_epoch != live->boot_epoch) {
     if (node_now(g) - live->begun_ms >= CLONE_AFTER_MS)
       clone_found(g, p);
     return NULL;
   }
-  if (s == &p->slots[SLOT_PENDING] || s == &p->slots[SLOT_PENDING_2]) {
+  if (place == &p->slots[SLOT_PENDING] || place == &p->slots[SLOT_PENDING_2]) {
     if (peer_is_banned(g, p)) { /* begun before the ban */
       peer_count(p, ERR_BACKLOG);
-      slot_clear(g, s);
+      slot_clear(g, place);
       return NULL;
     }
-    fetches_add_rtt(&p->fetches, node_now(g) - s->begun_ms);
-    if (!session_adopt(g, p, s))
+    struct slot *proven = *place;
+    *place = NULL;
+    fetches_add_rtt(&p->fetches, node_now(g) - proven->begun_ms);
+    if (!session_adopt(g, p, proven))
       return NULL;
   }
   session_heard(g, p);

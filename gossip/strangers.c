@@ -23,10 +23,16 @@ void strangers_init(struct strangers *s, uint64_t now_ms) {
   *s = (struct strangers){.total = {in_all.burst * TOKEN, now_ms}};
 }
 
-void strangers_done(struct strangers *s) {
+static void rows_forget(struct strangers *s) {
   for (size_t i = 0; i < s->n_rows; i++)
     free(s->rows[i].address);
   free(s->rows);
+  s->rows = NULL;
+  s->n_rows = s->capacity = 0;
+}
+
+void strangers_done(struct strangers *s) {
+  rows_forget(s);
   free(s->drops);
   *s = (struct strangers){0};
 }
@@ -35,6 +41,13 @@ void strangers_done(struct strangers *s) {
 static bool is_blank(struct stranger_row *row, uint64_t now_ms) {
   bucket_fill(&row->bucket, per_address, now_ms);
   return row->bucket.tokens == per_address.burst * TOKEN && row->n_unknown_key + row->n_handshake + row->n_gate == 0;
+}
+
+void strangers_tidy(struct strangers *s, uint64_t now_ms) {
+  for (size_t i = 0; i < s->n_rows; i++)
+    if (!is_blank(&s->rows[i], now_ms))
+      return;
+  rows_forget(s);
 }
 
 /* Where a new row goes: over a blank one, behind the last one, or over the least recent. NULL: no memory. */

@@ -27,6 +27,9 @@ struct strangers {
 void strangers_init(struct strangers *s, uint64_t now_ms);
 void strangers_done(struct strangers *s);
 
+/* Forgets the rows when none of them has anything to tell. */
+void strangers_tidy(struct strangers *s, uint64_t now_ms);
+
 /* Takes a token; false: this handshake is one too many, or there is no memory to tell. */
 bool strangers_allow(struct strangers *s, const char *address, uint64_t now_ms);
 

@@ -23,6 +23,19 @@
 #include "crypto/manifest.h"
 #include "gossip/gossip.h"
 
+/* A position without its hash: what is later than what. */
+struct chain_mark {
+  uint64_t boot_epoch, sequence;
+};
+
+static inline struct chain_mark chain_mark(const struct position *p) {
+  return (struct chain_mark){p->boot_epoch, p->sequence};
+}
+
+static inline bool chain_is_past(const struct position *p, struct chain_mark m) {
+  return p->boot_epoch != m.boot_epoch ? p->boot_epoch > m.boot_epoch : p->sequence > m.sequence;
+}
+
 /* A place on a peer's chain and what the manifest there said. */
 struct chain_place {
   struct position position;

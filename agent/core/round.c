@@ -112,7 +112,7 @@ void round_start(struct round_machine *m, const struct store_resume *resume, str
   m->started_ms = now_ms; /* the training of what it resumes belongs to another life */
   m->wait_until_ms = now_ms + m->config->meet_ms;
   for (size_t i = 0; i < m->self.n_peers; i++)
-    m->peers[i].merged = positions[i];
+    m->peers[i].merged = chain_mark(&positions[i]);
   if (resume->has_roll_back)
     machine_set_notice(m, &resume->roll_back);
   struct trainer_job *job = machine_trainer_job(m, JOB_LOAD);

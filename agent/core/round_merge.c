@@ -181,7 +181,7 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   if (p->last_reason != ERR_OK)
     return false;
   if (advanced)
-    p->merged = p->next.position;
+    p->merged = chain_mark(&p->next.position);
   return true;
 }
 

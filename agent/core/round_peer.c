@@ -32,7 +32,7 @@ enum err round_peer_standing(const struct round_peer *p) {
 bool round_peer_has_spoken(const struct round_peer *p, struct round_label label) {
   const struct inbox *in = &p->inbox;
   uint64_t said = in->held.round > in->none_round ? in->held.round : in->none_round;
-  bool is_newer = label.sub == 0 || position_compare(&in->held.position, &p->seen) > 0;
+  bool is_newer = label.sub == 0 || chain_is_past(&in->held.position, p->seen);
   bool is_past = p->has_state && p->state.round_in_work > label.round && inbox_is_current(in);
   return said > label.round || (said == label.round && is_newer) || is_past;
 }
@@ -69,12 +69,12 @@ enum err round_peer_copy_check(const struct round_peer *p) {
 }
 
 bool round_peer_has_advanced(const struct round_peer *p) {
-  return position_compare(&p->next.position, &p->merged) > 0;
+  return chain_is_past(&p->next.position, p->merged);
 }
 
 enum err round_peer_gather_ended(struct round_peer *p, bool was_awaited) {
   p->has_news = false;
-  p->seen = p->inbox.held.position;
+  p->seen = chain_mark(&p->inbox.held.position);
   if (p->is_heard) {
     p->missed_without_session = p->missed_with_session = 0;
     return ERR_OK;

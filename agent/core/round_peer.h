@@ -38,13 +38,13 @@ struct round_peer {
   bool is_absent, is_slow, is_quarantined;
   uint32_t missed_without_session, missed_with_session; /* in a row */
 
-  bool has_news;           /* a HELLO or an update came since the last gather ended */
-  struct position seen;    /* held when that gather ended */
-  struct position merged;  /* newest place of its chain that a merge used */
-  struct chain_place next; /* of its copy, once the links that the merge in work took are applied */
-  uint64_t taken_sequence; /* of ours, by its DONE */
-  uint64_t lost_at_ms;     /* when its last session ended */
-  uint32_t epoch_steps;    /* as it said last; 0: never */
+  bool has_news;            /* a HELLO or an update came since the last gather ended */
+  struct chain_mark seen;   /* held when that gather ended */
+  struct chain_mark merged; /* newest place of its chain that a merge used */
+  struct chain_place next;  /* of its copy, once the links that the merge in work took are applied */
+  uint64_t taken_sequence;  /* of ours, by its DONE */
+  uint64_t lost_at_ms;      /* when its last session ended */
+  uint32_t epoch_steps;     /* as it said last; 0: never */
 
   /* jumping */
   uint64_t signed_round;    /* highest round of an update that it has signed */

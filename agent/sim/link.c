@@ -19,25 +19,25 @@ static uint64_t travel(const struct sim_link *l, struct rng *rng) {
   return l->delay_us + (l->jitter_us > 0 ? (uint64_t)((double)l->jitter_us * rng_unit(rng)) : 0);
 }
 
-size_t sim_link_send(struct sim_link *l, struct sim_nic *from, struct sim_nic *to, struct rng *rng, uint64_t now_us,
-                     size_t n, uint64_t out_at_us[SIM_MAX_COPIES]) {
+size_t sim_link_send(const struct sim_link *l, struct sim_flow *flow, struct sim_nic *from, struct sim_nic *to,
+                     struct rng *rng, uint64_t now_us, size_t n, uint64_t out_at_us[SIM_MAX_COPIES]) {
   uint64_t at_us = pass(&from->up_free_us, from->up_bytes_per_s, now_us, n);
   if (l->is_cut || happens(rng, l->loss))
     return 0;
-  at_us = pass(&l->free_us, l->bytes_per_s, at_us, n) + travel(l, rng);
+  at_us = pass(&flow->free_us, l->bytes_per_s, at_us, n) + travel(l, rng);
   bool overtakes = happens(rng, l->reorder);
-  if (!overtakes && at_us < l->last_us)
-    at_us = l->last_us;
+  if (!overtakes && at_us < flow->last_us)
+    at_us = flow->last_us;
   at_us = pass(&to->down_free_us, to->down_bytes_per_s, at_us, n);
   if (!overtakes)
-    l->last_us = at_us;
+    flow->last_us = at_us;
   out_at_us[0] = out_at_us[1] = at_us;
   return happens(rng, l->duplicate) ? 2 : 1;
 }
 
-uint64_t sim_link_word(struct sim_link *l, struct rng *rng, uint64_t now_us) {
+uint64_t sim_link_word(const struct sim_link *l, struct sim_flow *flow, struct rng *rng, uint64_t now_us) {
   uint64_t at_us = now_us + travel(l, rng);
-  if (at_us < l->last_us)
-    at_us = l->last_us;
-  return l->last_us = at_us;
+  if (at_us < flow->last_us)
+    at_us = flow->last_us;
+  return flow->last_us = at_us;
 }

@@ -30,16 +30,20 @@ struct sim_link {
   double loss, duplicate, reorder; /* of a frame, 0 … 1 */
   uint64_t nat_idle_us;            /* a connection that was silent for longer is forgotten on the way; 0: never */
   bool is_cut;                     /* nothing arrives and nobody can dial */
-  uint64_t free_us, last_us;       /* inside: when its queue is empty, the last arrival in order */
+};
+
+/* What is under way in one direction of a pair; zeros in the beginning. */
+struct sim_flow {
+  uint64_t free_us, last_us; /* when the link's queue is empty, the last arrival in order */
 };
 
 enum { SIM_MAX_COPIES = 2 };
 
 /* A frame of n bytes is sent now: how many copies arrive (0: it is lost), and when. */
-size_t sim_link_send(struct sim_link *l, struct sim_nic *from, struct sim_nic *to, struct rng *rng, uint64_t now_us,
-                     size_t n, uint64_t out_at_us[SIM_MAX_COPIES]);
+size_t sim_link_send(const struct sim_link *l, struct sim_flow *flow, struct sim_nic *from, struct sim_nic *to,
+                     struct rng *rng, uint64_t now_us, size_t n, uint64_t out_at_us[SIM_MAX_COPIES]);
 
 /* When a word of the connection itself (it is up, it has ended) is at the other end: after everything before. */
-uint64_t sim_link_word(struct sim_link *l, struct rng *rng, uint64_t now_us);
+uint64_t sim_link_word(const struct sim_link *l, struct sim_flow *flow, struct rng *rng, uint64_t now_us);
 
 #endif

@@ -26,6 +26,10 @@ void sim_heartbeat_missed(struct sim *s, size_t a, size_t b);
 const struct seals *sim_seals(const struct sim *s);
 void sim_sign(struct manifest *m, const struct sim_agent *a);
 
+/* sim.c: the direction of a pair, until the next call. */
+struct sim_link_to *sim_link_to(struct sim *s, size_t from, size_t to);
+const struct sim_link *sim_link_of(const struct sim *s, const struct sim_link_to *l);
+
 /* ports.c */
 struct gossip_events sim_gossip_events(struct sim_agent *a);
 struct round_ports sim_round_ports(struct sim_agent *a);

@@ -160,6 +160,8 @@ static void agent_free(struct sim_agent *a) {
     peer_done(&a->peers[i]);
   free(a->peers);
   free(a->x);
+  for (size_t i = 0; i < a->n_links; i++)
+    free(a->links[i].own);
   free(a->links);
   free(a->wires);
   free(a->keys);
@@ -239,7 +241,7 @@ void sim_forget(struct sim *s, size_t which, size_t other) {
   memmove(a->peers + at, a->peers + at + 1, (--a->n_peers - at) * sizeof *a->peers);
 }
 
-struct sim_link *sim_link(struct sim *s, size_t from, size_t to) {
+struct sim_link_to *sim_link_to(struct sim *s, size_t from, size_t to) {
   struct sim_agent *a = s->agents[from];
   size_t low = 0, high = a->n_links;
   while (low < high) {
@@ -250,12 +252,31 @@ struct sim_link *sim_link(struct sim *s, size_t from, size_t to) {
       high = middle;
   }
   if (low < a->n_links && a->links[low].to == to)
-    return &a->links[low].link;
+    return &a->links[low];
   a->links = realloc(a->links, (a->n_links + 1) * sizeof *a->links);
   MUST(a->links != NULL);
   memmove(a->links + low + 1, a->links + low, (a->n_links++ - low) * sizeof *a->links);
-  a->links[low] = (struct sim_link_to){to, s->default_link};
-  return &a->links[low].link;
+  a->links[low] = (struct sim_link_to){.to = to};
+  return &a->links[low];
+}
+
+const struct sim_link *sim_link_of(const struct sim *s, const struct sim_link_to *l) {
+  return l->own ? l->own : &s->default_link;
+}
+
+struct sim_link *sim_link(struct sim *s, size_t from, size_t to) {
+  struct sim_link_to *l = sim_link_to(s, from, to);
+  if (!l->own) {
+    l->own = zeros(1, sizeof *l->own);
+    *l->own = s->default_link;
+  }
+  return l->own;
+}
+
+void sim_link_reset(struct sim *s, size_t from, size_t to) {
+  struct sim_link_to *l = sim_link_to(s, from, to);
+  free(l->own);
+  *l = (struct sim_link_to){.to = to};
 }
 
 size_t sim_held(const struct sim *s, uint64_t n) {

@@ -95,7 +95,8 @@ struct sim_peer {
 
 struct sim_link_to {
   size_t to;
-  struct sim_link link;
+  struct sim_flow flow;
+  struct sim_link *own; /* NULL: the simulation's default */
 };
 
 struct sim_agent {
@@ -133,7 +134,7 @@ struct sim_agent {
   struct sim_durable durable;
 
   /* inside */
-  struct sim_link_to *links; /* ascending by `to`: those that were asked for */
+  struct sim_link_to *links; /* ascending by `to`: those that were used or asked for */
   size_t n_links;
   uint64_t *wires; /* that are open at this end */
   size_t n_wires, wire_capacity;
@@ -246,8 +247,11 @@ struct round_config *sim_own_config(struct sim_agent *a);
 /* SIZE_MAX: not listed. */
 size_t sim_peer_index(const struct sim_agent *a, size_t other);
 
-/* The link of a pair in one direction, to be looked at and changed until the next call. */
+/* The link of a pair in one direction, to be looked at and changed. */
 struct sim_link *sim_link(struct sim *s, size_t from, size_t to);
+
+/* It is like all others again, and nothing waits in its queue. */
+void sim_link_reset(struct sim *s, size_t from, size_t to);
 
 /* ---- life ---- */
 

@@ -247,7 +247,7 @@ static void happen(struct stage *g, const struct scenario_event *e) {
 
 static bool links_are_whole(const struct sim_agent *a) {
   for (size_t i = 0; i < a->n_links; i++)
-    if (a->links[i].link.is_cut)
+    if (sim_link_of(a->sim, &a->links[i])->is_cut)
       return false;
   return true;
 }

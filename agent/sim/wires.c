@@ -67,8 +67,14 @@ static void wire_open(struct sim_agent *from, size_t peer, size_t to) {
 
 /* ---- what goes over them ---- */
 
+/* When a word of the connection arrives. */
+static uint64_t word_us(struct sim *s, size_t from, size_t to) {
+  struct sim_link_to *l = sim_link_to(s, from, to);
+  return sim_link_word(sim_link_of(s, l), &l->flow, &s->rng, s->now_us);
+}
+
 static void put_dial(struct sim_agent *a, size_t peer, uint64_t wire, enum dial_event event) {
-  uint64_t at_us = sim_link_word(sim_link(a->sim, a->peers[peer].agent, a->number), &a->sim->rng, a->sim->now_us);
+  uint64_t at_us = word_us(a->sim, a->peers[peer].agent, a->number);
   sim_put(a, at_us, (struct sim_event){.kind = SIM_DIAL, .conn = peer, .wire = wire, .dial = (uint8_t)event});
 }
 
@@ -82,7 +88,7 @@ static void wire_close(struct sim *s, struct sim_wire *w, size_t by) {
   if (w->from != by)
     put_dial(s->agents[w->from], w->peer, number, DIAL_LOST);
   if (w->to != by)
-    sim_put(s->agents[w->to], sim_link_word(sim_link(s, w->from, w->to), &s->rng, s->now_us),
+    sim_put(s->agents[w->to], word_us(s, w->from, w->to),
             (struct sim_event){.kind = SIM_GONE, .conn = CONN_ACCEPTED | number});
 }
 
@@ -99,7 +105,7 @@ void sim_close_wires(struct sim *s, size_t a, size_t b) {
 }
 
 static bool is_cut(struct sim *s, size_t a, size_t b) {
-  return sim_link(s, a, b)->is_cut || sim_link(s, b, a)->is_cut;
+  return sim_link_of(s, sim_link_to(s, a, b))->is_cut || sim_link_of(s, sim_link_to(s, b, a))->is_cut;
 }
 
 void sim_heartbeat_missed(struct sim *s, size_t a, size_t b) {
@@ -159,16 +165,17 @@ static enum err frame_send(void *context, uint64_t conn) {
   if (!w)
     return ERR_NOT_CONNECTED;
   size_t to = w->from == a->number ? w->to : w->from;
-  struct sim_link *l = sim_link(s, a->number, to);
+  struct sim_link_to *l = sim_link_to(s, a->number, to);
   s->n_frames++;
   if (s->lose && s->lose(s, a->number, to, s->outgoing[TYPE_AT]))
     return ERR_OK;
-  if (is_forgotten(s, w, l)) {
+  if (is_forgotten(s, w, sim_link_of(s, l))) {
     wire_close(s, w, SIZE_MAX);
     return ERR_OK;
   }
   uint64_t at_us[SIM_MAX_COPIES];
-  size_t n = sim_link_send(l, &a->host.nic, &s->agents[to]->host.nic, &s->rng, s->now_us, s->n_outgoing, at_us);
+  size_t n = sim_link_send(sim_link_of(s, l), &l->flow, &a->host.nic, &s->agents[to]->host.nic, &s->rng, s->now_us,
+                           s->n_outgoing, at_us);
   for (size_t i = 0; i < n; i++)
     put_frame(s, w, to, at_us[i]);
   return ERR_OK;

@@ -187,7 +187,8 @@ static struct gossip *node_open(const struct identity *own, const struct identit
   struct gossip *g;
   MUST(node_new(&config, &events, &g, why) == ERR_OK);
   g->link = nowhere;
-  struct slot *live = &g->peers[0].slots[SLOT_LIVE];
+  struct slot *live = g->peers[0].slots[SLOT_LIVE] = calloc(1, sizeof *live);
+  MUST(live != NULL);
   MUST(session_new(&keys, &ends, now_ms, &live->session) == ERR_OK);
   live->conn = CONN_ACCEPTED | 1;
   live->version = GOSSIP_VERSION;
@@ -220,7 +221,7 @@ static void feed_message(struct gossip *g, uint8_t type, const uint8_t *plain, s
   if (n > MAX_FRAME_PLAIN_BYTES)
     return;
   check_canonical(type, plain, n);
-  if (g->peers[0].slots[SLOT_LIVE].session)
+  if (g->peers[0].slots[SLOT_LIVE])
     receive_message(g, &g->peers[0], type, plain, n);
 }
 

@@ -47,7 +47,7 @@ static inline unsigned n_handled(const struct agent *a) {
 }
 
 static inline struct slot *live_of(struct agent *a, const struct agent *other) {
-  return &a->node->peers[peer_of(a, other)].slots[SLOT_LIVE];
+  return a->node->peers[peer_of(a, other)].slots[SLOT_LIVE];
 }
 
 /* A copy of the frame arrives at once: opening is in place. */

@@ -143,7 +143,7 @@ static bool is_in_use(const struct world *w, size_t k) {
       const struct peer *peer = &w->agents[i].node->peers[p];
       ck_assert_ptr_null(peer->noise); /* no handshake is in flight */
       for (size_t j = 0; j < N_SLOTS; j++)
-        if (peer->slots[j].session && is_key(peer->slots[j].session, k))
+        if (peer->slots[j] && is_key(peer->slots[j]->session, k))
           return true;
     }
   return false;

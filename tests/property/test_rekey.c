@@ -11,8 +11,8 @@ static const struct session *session_of_frame(struct agent *from, const struct a
   ck_assert_int_eq(frame_head_read(frame, n, &head), ERR_OK);
   const struct peer *p = &from->node->peers[peer_of(from, to)];
   for (size_t i = 0; i < N_SLOTS; i++)
-    if (p->slots[i].session && p->slots[i].session->ends.peer_index == head.session_index)
-      return p->slots[i].session;
+    if (p->slots[i] && p->slots[i]->session->ends.peer_index == head.session_index)
+      return p->slots[i]->session;
   return NULL;
 }
 
@@ -123,7 +123,7 @@ START_TEST(a_frame_under_keys_that_are_over_is_refused) {
   }
   s->next_send = next;
   world_run(w, 2000);
-  ck_assert_ptr_nonnull(b->node->peers[0].slots[SLOT_PREVIOUS].session);
+  ck_assert_ptr_nonnull(b->node->peers[0].slots[SLOT_PREVIOUS]);
   inject(b, conn, frames[0], n);
   ck_assert_uint_eq(heard_by(b, a)->n_done, 1);
   world_run(w, PREVIOUS_KEEP_MS);

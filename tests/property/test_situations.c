@@ -895,7 +895,7 @@ START_TEST(a_link_of_one_byte_a_second_holds_nobody_up) {
   enum err standing = flock_standing(f, 0, 2);
   ck_assert(standing == ERR_SLOW || standing == ERR_ABSENT); /* with a session, or without one */
   for (size_t i = 0; i < 2; i++)
-    *sim_link(f, 2, i) = f->default_link;
+    sim_link_reset(f, 2, i);
   sim_run(f, 60000);
   ck_assert_int_eq(flock_told(f, 0, 0)->reasons[2], ERR_OK);
   assert_together(f, 1);

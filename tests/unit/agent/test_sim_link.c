@@ -32,6 +32,7 @@ END_TEST
 
 struct way {
   struct sim_link link;
+  struct sim_flow flow;
   struct sim_nic from, to;
   struct rng rng;
 };
@@ -45,7 +46,7 @@ static struct way way_new(struct sim_link link) {
 /* One that is not lost; when it arrives. */
 static uint64_t send(struct way *w, uint64_t now_us, size_t n) {
   uint64_t at_us[SIM_MAX_COPIES];
-  ck_assert_uint_ge(sim_link_send(&w->link, &w->from, &w->to, &w->rng, now_us, n, at_us), 1);
+  ck_assert_uint_ge(sim_link_send(&w->link, &w->flow, &w->from, &w->to, &w->rng, now_us, n, at_us), 1);
   return at_us[0];
 }
 
@@ -61,16 +62,17 @@ END_TEST
 START_TEST(links_of_a_host_share_its_interface) {
   struct sim_nic sender = {.up_bytes_per_s = 1000000}, receiver = {.down_bytes_per_s = 500000}, other = {0};
   struct sim_link links[2] = {{.delay_us = MS}, {.delay_us = MS}};
+  struct sim_flow flows[2] = {0};
   struct rng rng;
   uint64_t at_us[SIM_MAX_COPIES];
   rng_init(&rng, 1);
-  ck_assert_uint_eq(sim_link_send(&links[0], &sender, &other, &rng, 0, 10000, at_us), 1);
+  ck_assert_uint_eq(sim_link_send(&links[0], &flows[0], &sender, &other, &rng, 0, 10000, at_us), 1);
   ck_assert_uint_eq(at_us[0], 11 * MS);
-  ck_assert_uint_eq(sim_link_send(&links[1], &sender, &other, &rng, 0, 10000, at_us), 1);
+  ck_assert_uint_eq(sim_link_send(&links[1], &flows[1], &sender, &other, &rng, 0, 10000, at_us), 1);
   ck_assert_uint_eq(at_us[0], 21 * MS);
-  ck_assert_uint_eq(sim_link_send(&links[0], &other, &receiver, &rng, S, 10000, at_us), 1);
+  ck_assert_uint_eq(sim_link_send(&links[0], &flows[0], &other, &receiver, &rng, S, 10000, at_us), 1);
   ck_assert_uint_eq(at_us[0], S + 21 * MS);
-  ck_assert_uint_eq(sim_link_send(&links[1], &other, &receiver, &rng, S, 10000, at_us), 1);
+  ck_assert_uint_eq(sim_link_send(&links[1], &flows[1], &other, &receiver, &rng, S, 10000, at_us), 1);
   ck_assert_uint_eq(at_us[0], S + 41 * MS);
 }
 END_TEST
@@ -98,11 +100,11 @@ START_TEST(frames_are_lost_and_doubled_as_often_as_said) {
   uint64_t at_us[SIM_MAX_COPIES];
   size_t counts[SIM_MAX_COPIES + 1] = {0};
   for (size_t i = 0; i < 10000; i++)
-    counts[sim_link_send(&w.link, &w.from, &w.to, &w.rng, i, 10, at_us)]++;
+    counts[sim_link_send(&w.link, &w.flow, &w.from, &w.to, &w.rng, i, 10, at_us)]++;
   ck_assert(counts[0] > 900 && counts[0] < 1100); /* ±3 standard deviations */
   ck_assert(counts[2] > 2560 && counts[2] < 2840);
   w.link.is_cut = true;
-  ck_assert_uint_eq(sim_link_send(&w.link, &w.from, &w.to, &w.rng, 0, 10, at_us), 0);
+  ck_assert_uint_eq(sim_link_send(&w.link, &w.flow, &w.from, &w.to, &w.rng, 0, 10, at_us), 0);
 }
 END_TEST
 
@@ -110,8 +112,8 @@ START_TEST(a_word_of_the_connection_comes_after_its_frames) {
   struct way w = way_new((struct sim_link){.delay_us = MS, .bytes_per_s = 1000});
   uint64_t at_us = send(&w, 0, 1000);
   ck_assert_uint_eq(at_us, S + MS);
-  ck_assert_uint_eq(sim_link_word(&w.link, &w.rng, 5), at_us);
-  ck_assert_uint_eq(sim_link_word(&w.link, &w.rng, 2 * S), 2 * S + MS);
+  ck_assert_uint_eq(sim_link_word(&w.link, &w.flow, &w.rng, 5), at_us);
+  ck_assert_uint_eq(sim_link_word(&w.link, &w.flow, &w.rng, 2 * S), 2 * S + MS);
 }
 END_TEST
 

@@ -316,16 +316,16 @@ END_TEST
 START_TEST(keys_are_renewed_without_a_gap) {
   struct world *w = pair_new();
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  const struct session *first = a->node->peers[0].slots[SLOT_LIVE].session;
+  const struct session *first = a->node->peers[0].slots[SLOT_LIVE]->session;
   world_run(w, 119000);
-  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_LIVE].session, first);
+  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_LIVE]->session, first);
   world_run(w, 2000);
   ck_assert_uint_eq(w->n_by_type[MESSAGE_HANDSHAKE_1], 2);
-  ck_assert_ptr_ne(a->node->peers[0].slots[SLOT_LIVE].session, first);
-  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_PREVIOUS].session, first);
+  ck_assert_ptr_ne(a->node->peers[0].slots[SLOT_LIVE]->session, first);
+  ck_assert_ptr_eq(a->node->peers[0].slots[SLOT_PREVIOUS]->session, first);
   world_run(w, PREVIOUS_KEEP_MS);
-  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PREVIOUS].session);
-  ck_assert_ptr_null(b->node->peers[0].slots[SLOT_PREVIOUS].session);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PREVIOUS]);
+  ck_assert_ptr_null(b->node->peers[0].slots[SLOT_PREVIOUS]);
   world_run(w, 1000000);
   ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
   ck_assert_uint_eq(heard_by(a, b)->n_hello, 1);
@@ -359,13 +359,13 @@ START_TEST(a_replayed_first_message_disturbs_nothing) {
   tape_start(w, &tape);
   world_start(w);
   world_run(w, 100);
-  const struct session *live = b->node->peers[0].slots[SLOT_LIVE].session;
+  const struct session *live = b->node->peers[0].slots[SLOT_LIVE]->session;
   uint64_t foreign = wire_foreign(w, b);
   for (int i = 0; i < 5; i++) {
     transit_frame(w, b, foreign, tape.frame, tape.n);
     world_run(w, 1000);
   }
-  ck_assert_ptr_eq(b->node->peers[0].slots[SLOT_LIVE].session, live);
+  ck_assert_ptr_eq(b->node->peers[0].slots[SLOT_LIVE]->session, live);
   ck_assert_uint_eq(heard_by(a, b)->n_down + heard_by(b, a)->n_down, 0);
   assert_up(a, b);
   world_free(w);
@@ -402,7 +402,7 @@ START_TEST(a_replayed_frame_is_dropped_and_counted) {
   world_start(w);
   world_run(w, 6000);
   unsigned n_state = heard_by(b, a)->n_state + heard_by(a, b)->n_state;
-  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE].conn;
+  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE]->conn;
   w->filter = NULL;
   for (int i = 0; i < 3; i++) { /* it is one of the two directions */
     transit_frame(w, b, conn, tape.frame, tape.n);
@@ -443,7 +443,7 @@ START_TEST(a_frame_counts_on_its_own_connection_only) {
   ck_assert_uint_eq(heard_by(b, a)->n_done, 0);
   struct gossip_stranger row;
   ck_assert_uint_eq(gossip_strangers(b->node, &row, 1), 1);
-  transit_frame(w, b, b->node->peers[0].slots[SLOT_LIVE].conn, tape.frame, tape.n);
+  transit_frame(w, b, b->node->peers[0].slots[SLOT_LIVE]->conn, tape.frame, tape.n);
   world_run(w, 20);
   ck_assert_uint_eq(heard_by(b, a)->n_done, 1);
   world_free(w);
@@ -460,7 +460,7 @@ START_TEST(forged_frames_end_the_session_after_three) {
   world_run(w, 20);
   w->filter = NULL;
   tape.frame[tape.n - 1] ^= 1;
-  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE].conn;
+  uint64_t conn = b->node->peers[0].slots[SLOT_LIVE]->conn;
   for (int i = 0; i < MAX_BAD_SEALS; i++)
     transit_frame(w, b, conn, tape.frame, tape.n);
   world_run(w, 20);
@@ -769,7 +769,7 @@ START_TEST(a_second_connection_does_not_outlast_the_ban) {
   ck_assert_int_eq(handshake_2_read(noise, &head, tape.frame, tape.n, &answer), ERR_OK);
   flood(w, b, 1000);
   ck_assert(!info_of(a, b).has_session);
-  ck_assert_ptr_nonnull(a->node->peers[0].slots[SLOT_PENDING].session);
+  ck_assert_ptr_nonnull(a->node->peers[0].slots[SLOT_PENDING]);
 
   struct session_keys keys;
   struct session *session;
@@ -780,8 +780,8 @@ START_TEST(a_second_connection_does_not_outlast_the_ban) {
   ck_assert_int_eq(session_seal(session, w->now_ms, MESSAGE_BEAT, beat, 1), ERR_OK);
   transit_frame(w, a, foreign, beat, sizeof beat);
   world_run(w, 20);
-  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_LIVE].session);
-  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PENDING].session);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_LIVE]);
+  ck_assert_ptr_null(a->node->peers[0].slots[SLOT_PENDING]);
   session_free(session);
   noise_free(noise);
   world_free(w);
