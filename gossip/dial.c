@@ -72,14 +72,14 @@ void dial_now(struct gossip *g, struct peer *p) {
   p->n_dials++;
   choose_address(g, p);
   timer_set(g, p, TIMER_DIAL_PATIENCE, patience_ms(g, p));
-  g->link.dial(g->link.context, peer_index(g, p), address_of(p));
+  g->link.calls->dial(g->link.context, peer_index(g, p), address_of(p));
 }
 
 void dial_stop(struct gossip *g, struct peer *p) {
   if (!is_dialled(p))
     return;
   dial_clear(g, p);
-  g->link.hang_up(g->link.context, peer_index(g, p));
+  g->link.calls->hang_up(g->link.context, peer_index(g, p));
   dial_later(g, p);
 }
 

@@ -60,6 +60,7 @@ struct gossip_config {
   const char *name, *addresses; /* what it says of itself (crypto/statement.h); NULL: nothing */
   uint64_t (*now_ms)(void *context);
   void *now_context;
+  void *events_context;
 };
 
 /* ---- words on the wire -------------------------------------------------------------------------------------------- */
@@ -140,9 +141,8 @@ struct wire_pool {
 
 /* ---- what it tells ------------------------------------------------------------------------------------------------ */
 
+/* `context` is config.events_context. */
 struct gossip_events {
-  void *context;
-
   /* A session with the peer began (is_up) or ended; reason is ERR_OK or why. Both sides have said HELLO when is_up. */
   void (*on_session)(void *context, size_t peer, bool is_up, enum err reason);
 
@@ -199,7 +199,7 @@ struct gossip_events {
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
 /* Sets up the gate with its self-test, binds every listen address, dials every peer that has one. On failure `why` names
- * the address and the cause (ERR_SYNTAX, ERR_BUSY: in use, ERR_PERMISSION, ERR_IO). Events and config strings are kept. */
+ * the address and the cause (ERR_SYNTAX, ERR_BUSY: in use, ERR_PERMISSION, ERR_IO). The table of events and config strings are kept. */
 MUST_USE enum err gossip_open(const struct gossip_config *config, const struct gossip_events *events,
                               struct gossip **out_gossip, char out_why[MAX_REASON_BYTES]);
 

@@ -38,9 +38,7 @@ struct link_sink {
   void (*on_gate)(void *context, const char *address); /* a connection was not admitted */
 };
 
-struct link {
-  void *context;
-
+struct link_calls {
   /* The buffer of the next frame for a connection, n bytes, to be filled and sent or dropped; one at a time. ERR_BUSY: the
    * connection takes no more now, so nothing is sealed in vain; ERR_NOT_CONNECTED: it is gone; ERR_NO_MEMORY. */
   enum err (*frame_new)(void *context, uint64_t conn, size_t n, uint8_t **out_frame);
@@ -60,6 +58,11 @@ struct link {
 
   /* Ends all, within 1 s; frames sent before still leave if they can. */
   void (*close)(void *context);
+};
+
+struct link {
+  void *context;
+  const struct link_calls *calls;
 };
 
 #endif

@@ -92,7 +92,7 @@ static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {
 
 void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t timeout_ms) {
   node_tick(g);
-  g->link.wait(g->link.context, extra, n_extra, wait_ms(g, timeout_ms));
+  g->link.calls->wait(g->link.context, extra, n_extra, wait_ms(g, timeout_ms));
   node_tick(g);
 }
 
@@ -369,7 +369,7 @@ enum err node_new_with(const struct node_means *means, const struct gossip_confi
   }
   g->seals = means->seals;
   g->self = means->self;
-  g->events = *events;
+  g->events = events;
   g->budget.limit = config->payload_max_bytes;
   strangers_init(&g->strangers, node_now(g));
   notes_init(&g->notes, config->n_peers);
@@ -416,7 +416,7 @@ void gossip_close(struct gossip *g, enum err reason) {
     send_flush(g, &g->peers[i]);
   for (size_t i = 0; i < g->n_peers; i++)
     say_bye(g, &g->peers[i], reason);
-  g->link.close(g->link.context);
+  g->link.calls->close(g->link.context);
   node_free(g);
 }
 

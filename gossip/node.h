@@ -173,7 +173,7 @@ struct gossip {
   struct node_self self;
   struct node_job *jobs; /* [config.n_jobs] */
   size_t job_capacity;
-  struct gossip_events events;
+  const struct gossip_events *events; /* borrowed */
   struct link link;
   struct peer *peers; /* ascending by key */
   size_t n_peers;

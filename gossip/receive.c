@@ -71,12 +71,12 @@ static void on_hello_job(struct gossip *g, struct peer *p, size_t job, const str
     if (!digest_equal(&g->jobs[job].config->file, &theirs->file))
       notes_put(&g->notes, node_now(g), peer_index(g, p), ERR_JOB,
                 "its job file differs, though not in schema and contract");
-    g->events.on_hello(g->events.context, peer_index(g, p), job, &theirs->words);
+    g->events->on_hello(g->config.events_context, peer_index(g, p), job, &theirs->words);
     return;
   }
   if (job_with(g, p, job)->reason != ERR_JOB)
     send_schema(g, p, job);
-  g->events.on_refused_job(g->events.context, peer_index(g, p), job, job_with(g, p, job)->reason);
+  g->events->on_refused_job(g->config.events_context, peer_index(g, p), job, job_with(g, p, job)->reason);
 }
 
 /* Without memory it names none: whoever wants a job file asks again in the next session. */
@@ -149,7 +149,7 @@ static void on_schema(struct gossip *g, struct peer *p, const struct message *m)
     notes_put(&g->notes, node_now(g), peer_index(g, p), reason, words);
   else
     peer_explain(g, p, reason, "%s", words);
-  g->events.on_refused_job(g->events.context, peer_index(g, p), job, reason);
+  g->events->on_refused_job(g->config.events_context, peer_index(g, p), job, reason);
 }
 
 /* ---- STATE, ASK and MANIFEST ------------------------------------------------------------------------------------------ */
@@ -157,7 +157,7 @@ static void on_schema(struct gossip *g, struct peer *p, const struct message *m)
 static void on_state(struct gossip *g, struct peer *p, const struct message *m) {
   size_t job = common_job(g, p, &m->state.job);
   if (job != SIZE_MAX)
-    g->events.on_state(g->events.context, peer_index(g, p), job, &m->state.words);
+    g->events->on_state(g->config.events_context, peer_index(g, p), job, &m->state.words);
 }
 
 static void answer_without(struct gossip *g, struct peer *p, const struct message_ask *ask, enum err reason) {
@@ -177,7 +177,8 @@ static void on_ask(struct gossip *g, struct peer *p, const struct message *m) {
   }
   uint8_t bytes[MANIFEST_BYTES];
   for (size_t i = 0; i < ask->n; i++) {
-    enum err e = g->events.find_manifest(g->events.context, peer_index(g, p), job, ask->kind, ask->first, i, bytes);
+    enum err e =
+        g->events->find_manifest(g->config.events_context, peer_index(g, p), job, ask->kind, ask->first, i, bytes);
     if (e == ERR_NOT_FOUND)
       return;
     if (e != ERR_OK) {
@@ -191,7 +192,7 @@ static void on_ask(struct gossip *g, struct peer *p, const struct message *m) {
 static void on_not_yet(struct gossip *g, struct peer *p, const struct message *m) {
   size_t job = common_job(g, p, &m->not_yet.job);
   if (job != SIZE_MAX)
-    g->events.on_answer(g->events.context, peer_index(g, p), job, m->not_yet.first, ERR_NOT_YET);
+    g->events->on_answer(g->config.events_context, peer_index(g, p), job, m->not_yet.first, ERR_NOT_YET);
 }
 
 static enum err manifest_judge(const struct gossip *g, const struct peer *p, const struct manifest *m,
@@ -220,7 +221,7 @@ static void on_manifest(struct gossip *g, struct peer *p, const struct message *
   if (e == ERR_OK)
     e = manifest_judge(g, p, &manifest, &job);
   if (e == ERR_OK) {
-    g->events.on_manifest(g->events.context, peer_index(g, p), job, &manifest, m->manifest);
+    g->events->on_manifest(g->config.events_context, peer_index(g, p), job, &manifest, m->manifest);
     return;
   }
   refuse(g, p, "a manifest", e);
@@ -250,7 +251,8 @@ static void on_chunk(struct gossip *g, struct peer *p, const struct message *m) 
   struct manifest manifest = complete->manifest;
   size_t job = complete->job;
   uint8_t *payload = fetch_take(&p->fetches, complete);
-  g->events.on_payload(g->events.context, peer_index(g, p), job, &manifest, payload); /* the payload is the agent's */
+  g->events->on_payload(g->config.events_context, peer_index(g, p), job, &manifest,
+                        payload); /* the payload is the agent's */
 }
 
 static void fail_fetch(struct gossip *g, struct peer *p, struct fetch *fetch, bool keeps, enum err reason) {
@@ -260,7 +262,7 @@ static void fail_fetch(struct gossip *g, struct peer *p, struct fetch *fetch, bo
     fetch_park(&p->fetches, fetch);
   else
     fetch_drop(&p->fetches, fetch);
-  g->events.on_fetch_failed(g->events.context, peer_index(g, p), job, &manifest, reason);
+  g->events->on_fetch_failed(g->config.events_context, peer_index(g, p), job, &manifest, reason);
 }
 
 void receive_fail_fetches(struct gossip *g, struct peer *p, enum err reason) {
@@ -279,7 +281,7 @@ static void on_refused(struct gossip *g, struct peer *p, const struct message *m
   if (job == SIZE_MAX)
     return;
   if (!m->refused.is_get) {
-    g->events.on_answer(g->events.context, peer_index(g, p), job, m->refused.first, m->refused.reason);
+    g->events->on_answer(g->config.events_context, peer_index(g, p), job, m->refused.first, m->refused.reason);
     return;
   }
   struct fetch *fetch = fetch_running(&p->fetches, &m->refused.root);
@@ -290,7 +292,7 @@ static void on_refused(struct gossip *g, struct peer *p, const struct message *m
 /* ---- job files ---------------------------------------------------------------------------------------------------------- */
 
 static void on_ask_job(struct gossip *g, struct peer *p, const struct message *m) {
-  g->events.on_ask_job(g->events.context, peer_index(g, p), &m->ask_job.job);
+  g->events->on_ask_job(g->config.events_context, peer_index(g, p), &m->ask_job.job);
 }
 
 static bool is_known_key(const struct gossip *g, const struct identity_key *key) {
@@ -318,7 +320,7 @@ static void on_job_file(struct gossip *g, struct peer *p, const struct message *
   else
     e = err_drop_index(e) >= 0 ? e : ERR_MESSAGE;
   if (e == ERR_OK) {
-    g->events.on_job_file(g->events.context, peer_index(g, p), &f, m->job_file.bytes, m->job_file.n);
+    g->events->on_job_file(g->config.events_context, peer_index(g, p), &f, m->job_file.bytes, m->job_file.n);
     return;
   }
   refuse(g, p, "a job file", e);
@@ -329,7 +331,7 @@ static void on_job_file(struct gossip *g, struct peer *p, const struct message *
 static void on_done(struct gossip *g, struct peer *p, const struct message *m) {
   size_t job = common_job(g, p, &m->done.job);
   if (job != SIZE_MAX)
-    g->events.on_done(g->events.context, peer_index(g, p), job, m->done.sequence, m->done.outcome);
+    g->events->on_done(g->config.events_context, peer_index(g, p), job, m->done.sequence, m->done.outcome);
 }
 
 static void on_bye(struct gossip *g, struct peer *p, const struct message *m) {
@@ -353,7 +355,7 @@ static void on_beat(struct gossip *g, struct peer *p, const struct message *m) {
 static void on_pool(struct gossip *g, struct peer *p, const struct message *m) {
   size_t job = common_job(g, p, &m->pool.job);
   if (job != SIZE_MAX)
-    g->events.on_pool(g->events.context, peer_index(g, p), job, &m->pool.words);
+    g->events->on_pool(g->config.events_context, peer_index(g, p), job, &m->pool.words);
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */

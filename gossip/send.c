@@ -28,7 +28,7 @@ void send_hello(struct gossip *g, struct peer *p) {
       continue;
     struct hello_entry *entry = &m.hello.jobs[m.hello.n_jobs++];
     *entry = (struct hello_entry){.job = job->job, .file = job->file, .schema = job->schema, .contract = job->contract};
-    g->events.fill_hello(g->events.context, peer_index(g, p), i, &entry->words);
+    g->events->fill_hello(g->config.events_context, peer_index(g, p), i, &entry->words);
   }
   p->n_own_hellos++;
   send_message(g, p, &m);
@@ -89,10 +89,10 @@ enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *fra
   const struct slot *live = p->slots[SLOT_LIVE];
   enum err e = g->seals->seal(live->session, node_now(g), type, frame, n_plain);
   if (e != ERR_OK) {
-    g->link.frame_drop(g->link.context);
+    g->link.calls->frame_drop(g->link.context);
     return e;
   }
-  e = g->link.frame_send(g->link.context, live->conn);
+  e = g->link.calls->frame_send(g->link.context, live->conn);
   if (e == ERR_OK)
     count_sent(g, p, frame_bytes(n_plain));
   return e;
@@ -100,7 +100,7 @@ enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *fra
 
 static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
   uint8_t *frame;
-  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n), &frame);
+  enum err e = g->link.calls->frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n), &frame);
   if (e != ERR_OK)
     return e;
   memcpy(frame + FRAME_HEAD_BYTES, plain, n);
@@ -117,10 +117,10 @@ static enum err send_now(struct gossip *g, struct peer *p, const struct message 
 
 void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n) {
   uint8_t *out;
-  if (g->link.frame_new(g->link.context, conn, n, &out) != ERR_OK)
+  if (g->link.calls->frame_new(g->link.context, conn, n, &out) != ERR_OK)
     return;
   memcpy(out, frame, n);
-  if (g->link.frame_send(g->link.context, conn) == ERR_OK)
+  if (g->link.calls->frame_send(g->link.context, conn) == ERR_OK)
     count_sent(g, p, n);
 }
 
@@ -164,7 +164,7 @@ static enum err flush_states(struct gossip *g, struct peer *p) {
     if (!job_with(g, p, i)->is_state_due)
       continue;
     struct message m = {.type = MESSAGE_STATE, .state = {.job = g->jobs[i].config->job}};
-    g->events.fill_state(g->events.context, peer_index(g, p), i, &m.state.words);
+    g->events->fill_state(g->config.events_context, peer_index(g, p), i, &m.state.words);
     enum err e = send_now(g, p, &m);
     if (e != ERR_OK)
       return e;
@@ -200,7 +200,7 @@ static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *r
 static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve *range) {
   size_t n = serve_bytes(range), n_plain = CHUNK_HEAD_BYTES + n;
   uint8_t *frame;
-  enum err e = g->link.frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n_plain), &frame);
+  enum err e = g->link.calls->frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n_plain), &frame);
   if (e != ERR_OK)
     return e;
   struct writer w;
@@ -208,10 +208,10 @@ static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve 
   writer_bytes(&w, range->root.bytes, ROOT_PREFIX_BYTES);
   writer_u32(&w, range->next);
   writer_u8(&w, 0); /* siblings: none from the origin itself */
-  e = g->events.read_payload(g->events.context, range->job, &range->root, serve_offset(range),
-                             frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
+  e = g->events->read_payload(g->config.events_context, range->job, &range->root, serve_offset(range),
+                              frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
   if (e != ERR_OK) {
-    g->link.frame_drop(g->link.context);
+    g->link.calls->frame_drop(g->link.context);
     refuse_serve(g, p, range, e);
     return flush_outbox(g, p); /* at once: the connection has been asked for room */
   }

@@ -89,7 +89,7 @@ static struct slot **slot_find(struct gossip *g, uint32_t index, uint64_t conn, 
 
 static void conn_close(struct gossip *g, struct peer *p, uint64_t conn) {
   if (conn_is_accepted(conn))
-    g->link.kick(g->link.context, conn);
+    g->link.calls->kick(g->link.context, conn);
   else
     dial_stop(g, p);
 }
@@ -114,7 +114,7 @@ static void session_down(struct gossip *g, struct peer *p, enum err reason) {
   if (!was_up)
     return;
   membership_down(g, p);
-  g->events.on_session(g->events.context, peer_index(g, p), false, reason);
+  g->events->on_session(g->config.events_context, peer_index(g, p), false, reason);
 }
 
 void session_end(struct gossip *g, struct peer *p, enum err reason) {
@@ -230,7 +230,7 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   timer_clear(g, p, TIMER_DIAL_PATIENCE);
   timer_clear(g, p, TIMER_NO_ANSWER);
   if (conn_is_accepted(conn)) {
-    g->link.set_session(g->link.context, conn, true);
+    g->link.calls->set_session(g->link.context, conn, true);
     dial_stop(g, p);
   }
   fetches_renew(&p->fetches);
@@ -266,7 +266,7 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
   else
     session_begin_on(g, p, conn);
   if (old_conn != CONN_NONE && conn_is_accepted(old_conn))
-    g->link.kick(g->link.context, old_conn);
+    g->link.calls->kick(g->link.context, old_conn);
   return true;
 }
 
@@ -281,7 +281,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
   if (was_up)
     return;
   membership_up(g, p);
-  g->events.on_session(g->events.context, peer_index(g, p), true, ERR_OK);
+  g->events->on_session(g->config.events_context, peer_index(g, p), true, ERR_OK);
 }
 
 /* ---- handshake, initiator -------------------------------------------------------------------------------------------- */

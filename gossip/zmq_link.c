@@ -738,6 +738,9 @@ static struct zmq_link *link_new(const struct zmq_link_config *config, const str
   return NULL;
 }
 
+static const struct link_calls calls = {frame_new, frame_send,  frame_drop, dial,      hang_up,
+                                        kick,      set_session, wait_link,  close_link};
+
 enum err zmq_link_open(const struct zmq_link_config *config, const struct link_sink *sink, struct link *out_link,
                        char out_why[MAX_REASON_BYTES]) {
   keep_frame_memory();
@@ -753,7 +756,6 @@ enum err zmq_link_open(const struct zmq_link_config *config, const struct link_s
     close_link(l);
     return e;
   }
-  *out_link =
-      (struct link){l, frame_new, frame_send, frame_drop, dial, hang_up, kick, set_session, wait_link, close_link};
+  *out_link = (struct link){l, &calls};
   return ERR_OK;
 }

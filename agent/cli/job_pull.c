@@ -100,9 +100,10 @@ static enum err open_gossip(struct pull *p, const struct identity *id, const str
                                  .n_peers = c->n_peers,
                                  .payload_max_bytes = 1,
                                  .payload_bound = 1,
-                                 .now_ms = read_clock};
-  struct gossip_events events = {
-      .context = p, .on_session = on_session, .on_ask_job = on_ask_job, .on_job_file = on_job_file};
+                                 .now_ms = read_clock,
+                                 .events_context = p};
+  static const struct gossip_events events = {
+      .on_session = on_session, .on_ask_job = on_ask_job, .on_job_file = on_job_file};
   memcpy(config.swarm, swarm.bytes, sizeof config.swarm);
   return gossip_open(&config, &events, &p->gossip, p->why);
 }

@@ -244,9 +244,10 @@ uint64_t inbox_bytes(const struct inbox *in) {
   return n;
 }
 
-static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes) {
+static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms,
+                        uint64_t room_bytes) {
   struct manifest *m = &in->offers[0];
-  if (m->n_payload > room_bytes || ports->fetch(ports->context, in->peer, m) != ERR_OK) {
+  if (m->n_payload > room_bytes || ports->fetch(context, in->peer, m) != ERR_OK) {
     in->not_before_ms = now_ms + RETRY_MS;
     return;
   }
@@ -255,19 +256,20 @@ static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, uint6
   offer_drop(in, 1);
 }
 
-static void ask(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms) {
+static void ask(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms) {
   uint64_t held = in->held.position.sequence;
   uint64_t n = in->newest.sequence > held ? in->newest.sequence - held : 0;
   if (n == 0 || n > KEEP_PAYLOADS || n * in->link_bytes > in->full_bytes)
     in->needs_full = true;
   if (in->needs_full)
-    ports->ask(ports->context, in->peer, MANIFEST_FULL, 0, 1);
+    ports->ask(context, in->peer, MANIFEST_FULL, 0, 1);
   else
-    ports->ask(ports->context, in->peer, MANIFEST_DIFFERENCE, held + 1, (size_t)n);
+    ports->ask(context, in->peer, MANIFEST_DIFFERENCE, held + 1, (size_t)n);
   in->not_before_ms = now_ms + ANSWER_MS;
 }
 
-void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes) {
+void inbox_pump(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms,
+                uint64_t room_bytes) {
   if (in->is_fetching || now_ms < in->not_before_ms)
     return;
   offers_settle(in);
@@ -275,9 +277,9 @@ void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_
   if (in->n_queue == KEEP_PAYLOADS && !in->needs_full && !is_full)
     return; /* until a merge takes some */
   if (is_full || (in->n_offers > 0 && continues(in, &in->offers[0])))
-    fetch_offer(in, ports, now_ms, room_bytes);
+    fetch_offer(in, ports, context, now_ms, room_bytes);
   else if (!inbox_is_current(in))
-    ask(in, ports, now_ms);
+    ask(in, ports, context, now_ms);
 }
 
 uint64_t inbox_due_ms(const struct inbox *in, uint64_t now_ms) {

@@ -47,7 +47,6 @@ struct chain_place {
 
 /* Each port acts at once and never calls back into the inbox. */
 struct inbox_ports {
-  void *context;
   void (*ask)(void *context, size_t peer, enum manifest_kind kind, uint64_t first, size_t n);
   enum err (*fetch)(void *context, size_t peer, const struct manifest *m);
   void (*cancel)(void *context, size_t peer);
@@ -112,7 +111,7 @@ void inbox_disconnected(struct inbox *in);
 void inbox_want_full(struct inbox *in);
 
 /* Sends the next request, if one is due and room is left for what it brings. */
-void inbox_pump(struct inbox *in, const struct inbox_ports *ports, uint64_t now_ms, uint64_t room_bytes);
+void inbox_pump(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms, uint64_t room_bytes);
 
 /* When one that lacks something is to be pumped again at the latest; UINT64_MAX: when what it fetches has come or failed. */
 uint64_t inbox_due_ms(const struct inbox *in, uint64_t now_ms);

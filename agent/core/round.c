@@ -21,7 +21,7 @@ enum err round_new(const struct round_config *config, const struct round_self *s
     return ERR_NO_MEMORY;
   }
   *m = (struct round_machine){
-      .config = config, .self = *self, .ports = *ports, .peers = peers, .pump_ms = pump_ms, .phase = PHASE_LOADING};
+      .config = config, .self = *self, .ports = ports, .peers = peers, .pump_ms = pump_ms, .phase = PHASE_LOADING};
   deadline_init(&m->deadline, config->deadline_min_ms, config->deadline_max_ms);
   for (size_t i = 0; i < self->n_peers; i++) {
     inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
@@ -69,12 +69,12 @@ void machine_look_after(struct round_machine *m, size_t peer) {
 }
 
 void machine_note(struct round_machine *m, const char *name, size_t peer, const char *text) {
-  m->ports.note(m->ports.context, name, peer, text);
+  m->ports->note(m->self.context, name, peer, text);
 }
 
 void machine_enter(struct round_machine *m, enum phase phase) {
   m->phase = phase;
-  m->ports.state_changed(m->ports.context);
+  m->ports->state_changed(m->self.context);
 }
 
 struct trainer_job *machine_trainer_job(const struct round_machine *m, enum trainer_job_kind kind) {
@@ -93,11 +93,11 @@ struct scribe_job *machine_scribe_job(enum scribe_job_kind kind) {
 }
 
 void machine_put_train(struct round_machine *m, struct trainer_job *job) {
-  m->ports.train(m->ports.context, job);
+  m->ports->train(m->self.context, job);
 }
 
 void machine_put_write(struct round_machine *m, struct scribe_job *job) {
-  m->ports.write(m->ports.context, job);
+  m->ports->write(m->self.context, job);
 }
 
 void round_start(struct round_machine *m, const struct store_resume *resume, struct buffer half, struct buffer model,
@@ -199,7 +199,7 @@ static void halt(struct round_machine *m, struct scribe_result *r, uint64_t now_
     note_halt(m, r->error);
   m->halted = r->error;
   m->retry_at_ms = now_ms + HALTED_RETRY_MS;
-  m->ports.state_changed(m->ports.context);
+  m->ports->state_changed(m->self.context);
 }
 
 void round_set_tight(struct round_machine *m, bool is_tight) {
@@ -211,7 +211,7 @@ static void leave_halt(struct round_machine *m) {
     return;
   machine_note(m, "resumed", SIZE_MAX, "the state directory can be written again");
   m->halted = ERR_OK;
-  m->ports.state_changed(m->ports.context);
+  m->ports->state_changed(m->self.context);
 }
 
 static void retry_writing(struct round_machine *m, uint64_t now_ms) {
@@ -290,14 +290,14 @@ static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
     return;
   uint64_t held = p->inbox.n_offers > 0 ? waiting_bytes(m) : 0; /* room is for what is offered */
   uint64_t room = held < m->config->payload_max_bytes ? m->config->payload_max_bytes - held : 0;
-  inbox_pump(&p->inbox, &m->ports.inbox, now_ms, room);
+  inbox_pump(&p->inbox, &m->ports->inbox, m->self.context, now_ms, room);
   if (!inbox_is_current(&p->inbox))
     due_set(&m->pump_ms, peer, inbox_due_ms(&p->inbox, now_ms));
 }
 
 void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason) {
   m->peers[peer].is_quarantined = true;
-  m->ports.inbox.cancel(m->ports.inbox.context, peer);
+  m->ports->inbox.cancel(m->self.context, peer);
   inbox_disconnected(&m->peers[peer].inbox);
   machine_note(m, name, peer, err_sentence(reason));
 }
@@ -363,7 +363,7 @@ void round_on_manifest(struct round_machine *m, size_t peer, const struct manife
   struct round_peer *p = &m->peers[peer];
   enum err e = inbox_manifest(&p->inbox, manifest);
   if (e != ERR_OK)
-    m->ports.count(m->ports.context, peer, e);
+    m->ports->count(m->self.context, peer, e);
   if (e == ERR_EQUIVOCATION)
     machine_quarantine(m, peer, "equivocation", e);
   if (e == ERR_OK) {

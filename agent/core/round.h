@@ -77,10 +77,11 @@ struct round_self {
   const char *const *names;        /* [n_peers]; borrowed */
   size_t n_peers;
   uint64_t boot_epoch;
+  void *context; /* of the ports */
 };
 
+/* `context` is round_self's. */
 struct round_ports {
-  void *context;
   struct inbox_ports inbox;                              /* ask, fetch, cancel */
   void (*train)(void *context, struct trainer_job *job); /* moved */
   void (*write)(void *context, struct scribe_job *job);  /* moved */
@@ -95,7 +96,7 @@ struct round_ports {
 
 struct round_machine;
 
-/* The configuration is borrowed for life. ERR_NO_MEMORY. */
+/* The configuration and the table of ports are borrowed for life. ERR_NO_MEMORY. */
 MUST_USE enum err round_new(const struct round_config *config, const struct round_self *self,
                             const struct round_ports *ports, struct round_machine **out_machine);
 void round_free(struct round_machine *m);

@@ -22,7 +22,7 @@ enum {
 struct round_machine {
   const struct round_config *config;
   struct round_self self;
-  struct round_ports ports;
+  const struct round_ports *ports;
   struct round_peer *peers; /* [n_peers] */
 
   uint64_t due_ms;    /* of the next tick that does something; 0: something happened */

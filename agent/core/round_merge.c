@@ -152,7 +152,7 @@ static enum round_outcome outcome_of(const struct trainer_result *r, bool is_sho
 static void on_broken_copy(struct round_machine *m, size_t peer, enum err reason) {
   struct round_peer *p = &m->peers[peer];
   p->last_reason = reason;
-  m->ports.count(m->ports.context, peer, reason);
+  m->ports->count(m->self.context, peer, reason);
   if (p->inbox.n_broken >= QUARANTINE_AFTER)
     machine_quarantine(m, peer, "peer-quarantined", reason);
   else
@@ -175,7 +175,7 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   bool advanced = round_peer_has_advanced(p);
   bool takes_part = advanced || p->next.round >= m->in_work.round;
   if (p->last_reason != ERR_OK && advanced)
-    m->ports.count(m->ports.context, row->peer, p->last_reason);
+    m->ports->count(m->self.context, row->peer, p->last_reason);
   if (p->last_reason == ERR_OK && !takes_part)
     p->last_reason = round_peer_missing_reason(p);
   if (p->last_reason != ERR_OK)
@@ -300,7 +300,7 @@ static void tell_outcomes(const struct round_machine *m) {
     bool is_merged = p->last_reason == ERR_OK;
     if (!p->has_session || !(is_merged || inbox_is_current(&p->inbox)))
       continue;
-    m->ports.done(m->ports.context, i, is_merged ? p->merged.sequence : p->inbox.newest.sequence, p->last_reason);
+    m->ports->done(m->self.context, i, is_merged ? p->merged.sequence : p->inbox.newest.sequence, p->last_reason);
   }
 }
 
@@ -312,5 +312,5 @@ void machine_on_committed(struct round_machine *m) {
   if (m->phase == PHASE_COMMITTING)
     m->phase = PHASE_IDLE;
   machine_publish_waiting(m);
-  m->ports.state_changed(m->ports.context);
+  m->ports->state_changed(m->self.context);
 }

@@ -143,7 +143,7 @@ static void sign_copy(struct round_machine *m, const struct manifest *published,
   copy.chain = link_place(published).position.chain;
   copy.payload_root = r->copy_root;
   copy.n_payload = r->n_copy;
-  m->ports.sign(m->ports.context, &copy, job->copy_manifest);
+  m->ports->sign(m->self.context, &copy, job->copy_manifest);
   job->publication.copy_manifest = job->copy_manifest;
   job->publication.n_copy_manifest = MANIFEST_BYTES;
 }
@@ -170,7 +170,7 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
   m->is_withheld = has_trained && m->is_tight;
   m->starts_chain = m->starts_chain || (m->is_withheld && m->encodes_full);
   struct manifest manifest = own_manifest(m, r, m->is_withheld ? ERR_NO_ROOM : r->error);
-  m->ports.sign(m->ports.context, &manifest, job->manifest);
+  m->ports->sign(m->self.context, &manifest, job->manifest);
   m->last_sequence = manifest.sequence;
   m->publishing.position = link_place(&manifest).position;
   free(m->publishing.manifest);
@@ -239,7 +239,7 @@ void machine_publish_waiting(struct round_machine *m) {
 
 void machine_on_published(struct round_machine *m, uint64_t now_ms) {
   m->own = m->publishing.position;
-  m->ports.offer(m->ports.context, m->publishing.manifest);
+  m->ports->offer(m->self.context, m->publishing.manifest);
   free(m->publishing.manifest);
   m->publishing.manifest = NULL;
   if (m->train_failures >= TRAIN_FAILURES_PAUSE)

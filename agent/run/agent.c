@@ -174,10 +174,10 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
       .name = a->config->name,
       .addresses = addresses,
       .now_ms = read_clock,
+      .events_context = a,
   };
   memcpy(config.swarm, a->swarm.bytes, sizeof config.swarm);
-  struct gossip_events events = agent_gossip_events(a);
-  enum err e = gossip_open(&config, &events, &a->gossip, why);
+  enum err e = gossip_open(&config, &agent_gossip_events, &a->gossip, why);
   free(listen);
   return e;
 }

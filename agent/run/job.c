@@ -186,14 +186,13 @@ enum err job_start_round(struct agent_job *j) {
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
   };
-  struct round_self self = {a->keys, a->names, a->config->n_peers, a->boot_epoch};
+  struct round_self self = {a->keys, a->names, a->config->n_peers, a->boot_epoch, j};
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(j->rules.link_bytes, j->rules.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
                 &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
-  struct round_ports ports = agent_round_ports(j);
   enum err e = pooling_start(j);
-  return e == ERR_OK ? round_new(&j->rules, &self, &ports, &j->round) : e;
+  return e == ERR_OK ? round_new(&j->rules, &self, &agent_round_ports, &j->round) : e;
 }
 
 enum err job_start_trainer(struct agent_job *j) {

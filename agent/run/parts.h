@@ -219,8 +219,8 @@ json_t *jobs_rows(struct agent *a);
 const struct gossip_job_config *job_gossip_config(struct agent_job *j);
 
 /* ports.c: the tables that tie gossip and the round machines together. */
-struct gossip_events agent_gossip_events(struct agent *a);
-struct round_ports agent_round_ports(struct agent_job *j);
+extern const struct gossip_events agent_gossip_events; /* context: struct agent */
+extern const struct round_ports agent_round_ports;     /* context: struct agent_job */
 
 /* Writes a row of the event ring; those about a peer (or "stranger") are subject to the limit of agent/run/log_limit.h. */
 void agent_write_event(struct agent *a, const char *name, const char *peer, const char *text);

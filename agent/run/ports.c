@@ -134,27 +134,24 @@ static void on_job_file(void *context, size_t peer, const struct job_file *f, co
   book_on_file(context, peer, f, bytes, n);
 }
 
-struct gossip_events agent_gossip_events(struct agent *a) {
-  return (struct gossip_events){
-      .context = a,
-      .on_session = on_session,
-      .on_hello = on_hello,
-      .on_refused_job = on_refused_job,
-      .on_state = on_state,
-      .on_manifest = on_manifest,
-      .on_payload = on_payload,
-      .on_fetch_failed = on_fetch_failed,
-      .on_answer = on_answer,
-      .on_done = on_done,
-      .on_pool = on_pool,
-      .on_ask_job = on_ask_job,
-      .on_job_file = on_job_file,
-      .fill_hello = fill_hello,
-      .fill_state = fill_state,
-      .find_manifest = find_manifest,
-      .read_payload = read_payload,
-  };
-}
+const struct gossip_events agent_gossip_events = {
+    .on_session = on_session,
+    .on_hello = on_hello,
+    .on_refused_job = on_refused_job,
+    .on_state = on_state,
+    .on_manifest = on_manifest,
+    .on_payload = on_payload,
+    .on_fetch_failed = on_fetch_failed,
+    .on_answer = on_answer,
+    .on_done = on_done,
+    .on_pool = on_pool,
+    .on_ask_job = on_ask_job,
+    .on_job_file = on_job_file,
+    .fill_hello = fill_hello,
+    .fill_state = fill_state,
+    .find_manifest = find_manifest,
+    .read_payload = read_payload,
+};
 
 /* ---- round machine → gossip, trainer, scribe ---------------------------------------------------------------------- */
 
@@ -330,20 +327,17 @@ static void port_note(void *context, const char *name, size_t peer, const char *
     agent_write_event(j->agent, name, who, text);
 }
 
-struct round_ports agent_round_ports(struct agent_job *j) {
-  return (struct round_ports){
-      .context = j,
-      .inbox = {.context = j, .ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
-      .train = port_train,
-      .write = port_write,
-      .sign = port_sign,
-      .offer = port_offer,
-      .state_changed = port_state_changed,
-      .done = port_done,
-      .count = port_count,
-      .note = port_note,
-  };
-}
+const struct round_ports agent_round_ports = {
+    .inbox = {.ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
+    .train = port_train,
+    .write = port_write,
+    .sign = port_sign,
+    .offer = port_offer,
+    .state_changed = port_state_changed,
+    .done = port_done,
+    .count = port_count,
+    .note = port_note,
+};
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
 

@@ -17,7 +17,7 @@ void sim_put(struct sim_agent *a, uint64_t at_us, struct sim_event e);
 void sim_trace(struct sim *s, uint64_t word);
 
 /* wires.c */
-struct link sim_link_table(struct sim_agent *a);
+extern const struct link_calls sim_link_calls;
 void sim_arrive(struct sim_agent *a, const struct sim_event *e); /* SIM_FRAME, SIM_DIAL, SIM_GONE */
 void sim_close_wires(struct sim *s, size_t a, size_t b);         /* b SIZE_MAX: all of a */
 void sim_heartbeat_missed(struct sim *s, size_t a, size_t b);
@@ -31,8 +31,8 @@ struct sim_link_to *sim_link_to(struct sim *s, size_t from, size_t to);
 const struct sim_link *sim_link_of(const struct sim *s, const struct sim_link_to *l);
 
 /* ports.c */
-struct gossip_events sim_gossip_events(struct sim_agent *a);
-struct round_ports sim_round_ports(struct sim_agent *a);
+extern const struct gossip_events sim_gossip_events;
+extern const struct round_ports sim_round_ports;
 void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text);
 
 /* What is held of n bytes of an update that was said to have them. */

@@ -191,24 +191,21 @@ static enum err read_payload(void *context, size_t job, const struct digest *roo
   return ERR_GONE;
 }
 
-struct gossip_events sim_gossip_events(struct sim_agent *a) {
-  return (struct gossip_events){
-      .context = a,
-      .on_session = on_session,
-      .on_hello = on_hello,
-      .on_refused_job = on_refused_job,
-      .on_state = on_state,
-      .on_manifest = on_manifest,
-      .on_payload = on_payload,
-      .on_fetch_failed = on_fetch_failed,
-      .on_answer = on_answer,
-      .on_done = on_done,
-      .fill_hello = fill_hello,
-      .fill_state = fill_state,
-      .find_manifest = find_manifest,
-      .read_payload = read_payload,
-  };
-}
+const struct gossip_events sim_gossip_events = {
+    .on_session = on_session,
+    .on_hello = on_hello,
+    .on_refused_job = on_refused_job,
+    .on_state = on_state,
+    .on_manifest = on_manifest,
+    .on_payload = on_payload,
+    .on_fetch_failed = on_fetch_failed,
+    .on_answer = on_answer,
+    .on_done = on_done,
+    .fill_hello = fill_hello,
+    .fill_state = fill_state,
+    .find_manifest = find_manifest,
+    .read_payload = read_payload,
+};
 
 /* ---- machine → gossip, trainer, scribe ---- */
 
@@ -295,17 +292,14 @@ static void port_note(void *context, const char *name, size_t peer, const char *
   sim_note(context, name, peer, text);
 }
 
-struct round_ports sim_round_ports(struct sim_agent *a) {
-  return (struct round_ports){
-      .context = a,
-      .inbox = {.context = a, .ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
-      .train = port_train,
-      .write = port_write,
-      .sign = port_sign,
-      .offer = port_offer,
-      .state_changed = port_state_changed,
-      .done = port_done,
-      .count = port_count,
-      .note = port_note,
-  };
-}
+const struct round_ports sim_round_ports = {
+    .inbox = {.ask = port_ask, .fetch = port_fetch, .cancel = port_cancel},
+    .train = port_train,
+    .write = port_write,
+    .sign = port_sign,
+    .offer = port_offer,
+    .state_changed = port_state_changed,
+    .done = port_done,
+    .count = port_count,
+    .note = port_note,
+};

@@ -331,11 +331,11 @@ static void open_node(struct sim_agent *a) {
                                  .max_members = s->max_members,
                                  .name = a->name,
                                  .now_ms = read_clock,
-                                 .now_context = s};
-  struct gossip_events events = sim_gossip_events(a);
+                                 .now_context = s,
+                                 .events_context = a};
   struct node_means means = {.seals = sim_seals(s), .self = {a->identity, a->key}, .scratch = s->scratch};
-  MUST(node_new_with(&means, &config, &events, &a->node, why) == ERR_OK);
-  a->node->link = sim_link_table(a);
+  MUST(node_new_with(&means, &config, &sim_gossip_events, &a->node, why) == ERR_OK);
+  a->node->link = (struct link){a, &sim_link_calls};
   if (s->fidelity == SIM_PROTOCOL)
     a->node->budget.held_bytes = s->dims * sizeof(double);
   rng_init(&a->node->rng, s->seed + s->n_starts);
@@ -369,13 +369,12 @@ static void wake_at(struct sim_agent *a, uint64_t at_ms) {
 
 static void start_machine(struct sim_agent *a) {
   struct sim_durable *d = &a->durable;
-  struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch};
+  struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch, a};
   if (a->n_peers == 0) {
     sim_own_config(a)->min_peers = 0;
     sim_own_config(a)->meet_ms = 0;
   }
-  struct round_ports ports = sim_round_ports(a);
-  MUST(round_new(sim_config(a), &self, &ports, &a->machine) == ERR_OK);
+  MUST(round_new(sim_config(a), &self, &sim_round_ports, &a->machine) == ERR_OK);
   struct store_resume resume = resume_of(d);
   struct position *merged = zeros(a->n_peers, sizeof *merged);
   for (size_t i = 0; i < a->n_peers; i++)

@@ -257,9 +257,8 @@ static void close_all(void *context) {
   sim_close_wires(a->sim, a->number, SIZE_MAX);
 }
 
-struct link sim_link_table(struct sim_agent *a) {
-  return (struct link){a, frame_new, frame_send, frame_drop, dial, hang_up, kick, set_session, deliver, close_all};
-}
+const struct link_calls sim_link_calls = {frame_new, frame_send,  frame_drop, dial,     hang_up,
+                                          kick,      set_session, deliver,    close_all};
 
 /* ---- what a scenario does to links ---- */
 

@@ -299,21 +299,21 @@ static void side_open(struct side *s, const struct pair *p, const struct identit
                                  .n_jobs = 1,
                                  .payload_max_bytes = PAYLOAD_BYTES,
                                  .payload_bound = PAYLOAD_BYTES,
-                                 .now_ms = now_ms};
-  struct gossip_events events = {.context = s,
-                                 .on_session = on_session,
-                                 .on_hello = on_hello,
-                                 .on_refused_job = on_refused_job,
-                                 .on_state = on_state,
-                                 .on_manifest = on_manifest,
-                                 .on_payload = on_payload,
-                                 .on_fetch_failed = on_failed,
-                                 .on_answer = on_answer,
-                                 .on_done = on_done,
-                                 .fill_hello = fill_hello,
-                                 .fill_state = fill_state,
-                                 .find_manifest = find_manifest,
-                                 .read_payload = read_payload};
+                                 .now_ms = now_ms,
+                                 .events_context = s};
+  static const struct gossip_events events = {.on_session = on_session,
+                                              .on_hello = on_hello,
+                                              .on_refused_job = on_refused_job,
+                                              .on_state = on_state,
+                                              .on_manifest = on_manifest,
+                                              .on_payload = on_payload,
+                                              .on_fetch_failed = on_failed,
+                                              .on_answer = on_answer,
+                                              .on_done = on_done,
+                                              .fill_hello = fill_hello,
+                                              .fill_state = fill_state,
+                                              .find_manifest = find_manifest,
+                                              .read_payload = read_payload};
   char why[MAX_REASON_BYTES] = "";
   if (gossip_open(&config, &events, &s->node, why) != ERR_OK) {
     fprintf(stderr, "bench_link: %s\n", why);

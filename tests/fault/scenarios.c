@@ -530,8 +530,6 @@ static void ask_agent(void) {
 
 /* ---- the link ---- */
 
-static const struct gossip_events no_events; /* there is no job, so that none is called but on_session */
-
 static uint64_t now_ms(void *context) {
   (void)context;
   return clock_ms();
@@ -542,8 +540,11 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   *(bool *)context |= is_up;
 }
 
+static const struct gossip_events of_link = {.on_session =
+                                                 on_session}; /* there is no job, so that no other is called */
+
 static enum err open_node(const struct identity *id, const struct identity *peer_id, const char *listen,
-                          const char *dials, struct gossip_events *events, struct gossip **out_gossip) {
+                          const char *dials, bool *is_up, struct gossip **out_gossip) {
   static const char *addresses[1];
   struct gossip_peer_config peer = {.key = *identity_public(peer_id), .name = "peer"};
   char why[MAX_REASON_BYTES] = "";
@@ -557,8 +558,9 @@ static enum err open_node(const struct identity *id, const struct identity *peer
                                  .n_peers = 1,
                                  .payload_max_bytes = 1 << 20,
                                  .payload_bound = 1 << 20,
-                                 .now_ms = now_ms};
-  enum err e = gossip_open(&config, events, out_gossip, why);
+                                 .now_ms = now_ms,
+                                 .events_context = is_up};
+  enum err e = gossip_open(&config, &of_link, out_gossip, why);
   judge(e, why);
   return e;
 }
@@ -569,18 +571,15 @@ static int errno_now;
 /* Two agents until they have a session, or for some turns; what fails does so from `is_open` on. */
 static void meet_from(bool is_open) {
   bool is_up = false;
-  struct gossip_events events = no_events;
-  events.context = &is_up;
-  events.on_session = on_session;
   char a_listens[MAX_ADDRESS_BYTES], b_listens[MAX_ADDRESS_BYTES];
   struct gossip *a = NULL, *b = NULL;
   snprintf(a_listens, sizeof a_listens, "ipc://%.200s", in_folder("a.ipc"));
   snprintf(b_listens, sizeof b_listens, "ipc://%.200s", in_folder("b.ipc"));
   if (is_open)
     fault_disarm();
-  enum err e = open_node(own, other, a_listens, "", &events, &a);
+  enum err e = open_node(own, other, a_listens, "", &is_up, &a);
   if (e == ERR_OK)
-    e = open_node(other, own, b_listens, a_listens, &events, &b);
+    e = open_node(other, own, b_listens, a_listens, &is_up, &b);
   if (is_open)
     fault_arm(k_now, errno_now);
   for (int turn = 0; e == ERR_OK && turn < 20 && !is_up; turn++) {

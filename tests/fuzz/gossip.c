@@ -59,15 +59,15 @@ static void close_link(void *context) {
   (void)context;
 }
 
-static const struct link nowhere = {.frame_new = frame_new,
-                                    .frame_send = frame_send,
-                                    .frame_drop = frame_drop,
-                                    .dial = dial,
-                                    .hang_up = hang_up,
-                                    .kick = kick,
-                                    .set_session = set_session,
-                                    .wait = wait_link,
-                                    .close = close_link};
+static const struct link_calls nowhere = {.frame_new = frame_new,
+                                          .frame_send = frame_send,
+                                          .frame_drop = frame_drop,
+                                          .dial = dial,
+                                          .hang_up = hang_up,
+                                          .kick = kick,
+                                          .set_session = set_session,
+                                          .wait = wait_link,
+                                          .close = close_link};
 
 /* ---- an agent that takes everything ---- */
 
@@ -186,7 +186,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
   char why[MAX_REASON_BYTES];
   struct gossip *g;
   MUST(node_new(&config, &events, &g, why) == ERR_OK);
-  g->link = nowhere;
+  g->link.calls = &nowhere;
   struct slot *live = g->peers[0].slots[SLOT_LIVE] = calloc(1, sizeof *live);
   MUST(live != NULL);
   MUST(session_new(&keys, &ends, now_ms, &live->session) == ERR_OK);

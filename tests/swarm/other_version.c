@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
                                  .now_ms = now_ms};
   struct swarm_id swarm = swarm_id(argv[2]);
   memcpy(config.swarm, swarm.bytes, sizeof config.swarm);
-  struct gossip_events events = {.on_session = on_session, .on_ask_job = on_ask_job};
+  static const struct gossip_events events = {.on_session = on_session, .on_ask_job = on_ask_job};
   struct gossip *gossip;
   if (gossip_open(&config, &events, &gossip, why)) {
     fprintf(stderr, "other_version: %s\n", why);

@@ -685,18 +685,17 @@ static inline void swarm_start(struct swarm *s, size_t which) {
   a->born_ms = s->now_ms;
   a->is_alive = true;
   a->trainer_free_ms = a->scribe_free_ms = a->next_tick_ms = 0;
-  const struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch};
+  const struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch, a};
   a->was_gathering = false;
-  const struct round_ports ports = {a,
-                                    {a, port_ask, port_fetch, port_cancel},
-                                    port_train,
-                                    port_write,
-                                    port_sign,
-                                    port_offer,
-                                    port_state_changed,
-                                    port_done,
-                                    port_count,
-                                    port_note};
+  static const struct round_ports ports = {{port_ask, port_fetch, port_cancel},
+                                           port_train,
+                                           port_write,
+                                           port_sign,
+                                           port_offer,
+                                           port_state_changed,
+                                           port_done,
+                                           port_count,
+                                           port_note};
   HOLDS(round_new(&a->config, &self, &ports, &a->machine) == ERR_OK);
   struct store_resume resume = {
       .committed = d->committed, .n_short = d->n_short, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};

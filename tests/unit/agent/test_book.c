@@ -58,9 +58,9 @@ static struct bench *bench_new(void) {
                         .swarm = swarm_id(b->config->swarm),
                         .keys = &b->key,
                         .names = &b->name};
-  struct gossip_events events = agent_gossip_events(&b->a);
-  struct gossip_config config = {.identity = b->a.identity, .peers = &b->peer, .n_peers = 1, .now_ms = read_clock};
-  enum err e = gossip_open(&config, &events, &b->a.gossip, why);
+  struct gossip_config config = {
+      .identity = b->a.identity, .peers = &b->peer, .n_peers = 1, .now_ms = read_clock, .events_context = &b->a};
+  enum err e = gossip_open(&config, &agent_gossip_events, &b->a.gossip, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
   open_store(b);
   return b;

@@ -48,8 +48,8 @@ static struct wire wire;
 static uint64_t now_ms;
 
 static void pump(void) {
-  const struct inbox_ports ports = {.context = &wire, .ask = port_ask, .fetch = port_fetch};
-  inbox_pump(&in, &ports, now_ms, 1000);
+  const struct inbox_ports ports = {.ask = port_ask, .fetch = port_fetch};
+  inbox_pump(&in, &ports, &wire, now_ms, 1000);
 }
 
 /* The origin's chain: difference(s) is the manifest of sequence s, full(s) the copy after it. Round = sequence. */
@@ -423,15 +423,15 @@ START_TEST(without_room_it_is_fetched_later) {
   m.n_payload = 2000;
   tell(m, ERR_OK);
   ck_assert_uint_eq(wire.n_fetched, 0);
-  const struct inbox_ports ports = {.context = &wire, .ask = port_ask, .fetch = port_fetch};
+  const struct inbox_ports ports = {.ask = port_ask, .fetch = port_fetch};
   wire.answer = ERR_BUDGET;
   now_ms += RETRY_MS;
-  inbox_pump(&in, &ports, now_ms, 2000);
+  inbox_pump(&in, &ports, &wire, now_ms, 2000);
   wire.answer = ERR_OK;
-  inbox_pump(&in, &ports, now_ms, 2000);
+  inbox_pump(&in, &ports, &wire, now_ms, 2000);
   ck_assert_uint_eq(wire.n_fetched, 0);
   now_ms += RETRY_MS;
-  inbox_pump(&in, &ports, now_ms, 2000);
+  inbox_pump(&in, &ports, &wire, now_ms, 2000);
   ck_assert_uint_eq(wire.n_fetched, 1);
 }
 END_TEST

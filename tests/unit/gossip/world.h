@@ -453,16 +453,17 @@ static const struct gossip_events agent_events = {
     .read_payload = read_payload,
 };
 
+static const struct link_calls memory_calls = {memory_frame_new,   memory_frame_send, memory_frame_drop,
+                                               memory_dial,        memory_hang_up,    memory_kick,
+                                               memory_set_session, memory_wait,       memory_close};
+
 static inline enum err agent_open(struct agent *a, char why[MAX_REASON_BYTES]) {
-  struct gossip_events events = agent_events;
-  events.context = a;
+  a->config.events_context = a;
   if (a->world->is_real)
-    return gossip_open(&a->config, &events, &a->node, why);
-  enum err e = node_new(&a->config, &events, &a->node, why);
+    return gossip_open(&a->config, &agent_events, &a->node, why);
+  enum err e = node_new(&a->config, &agent_events, &a->node, why);
   if (e == ERR_OK)
-    a->node->link = (struct link){a,           memory_frame_new, memory_frame_send, memory_frame_drop,
-                                  memory_dial, memory_hang_up,   memory_kick,       memory_set_session,
-                                  memory_wait, memory_close};
+    a->node->link = (struct link){a, &memory_calls};
   return e;
 }
 
