@@ -16,7 +16,6 @@
 
 #include "base/err.h"
 #include "crypto/frame.h"
-#include "crypto/identity.h"
 #include "crypto/noise.h"
 
 struct bulk;
@@ -31,7 +30,6 @@ enum {
 
 /* Between whom a session stands. An index is chosen by the side that receives frames under it. */
 struct session_ends {
-  struct identity_key peer;
   uint32_t own_index;
   uint32_t peer_index;
   bool is_initiator;

@@ -346,9 +346,9 @@ static enum err offer_judge(const struct gossip *g, const struct offer *theirs, 
   return ERR_OK;
 }
 
-static enum err slot_new(struct gossip *g, const struct peer *p, struct noise *n, uint64_t conn, uint32_t own_index,
+static enum err slot_new(struct gossip *g, struct noise *n, uint64_t conn, uint32_t own_index,
                          const struct offer *theirs, uint16_t version, bool is_initiator, struct slot **out_slot) {
-  struct session_ends ends = {p->config.key, own_index, theirs->session_index, is_initiator};
+  struct session_ends ends = {own_index, theirs->session_index, is_initiator};
   struct slot *s = malloc(sizeof *s);
   if (!s)
     return ERR_NO_MEMORY;
@@ -388,7 +388,7 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     return;
   }
   struct slot *fresh;
-  e = slot_new(g, p, p->noise, conn, p->noise_index, &answer.own, version, true, &fresh);
+  e = slot_new(g, p->noise, conn, p->noise_index, &answer.own, version, true, &fresh);
   fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
   handshake_forget(g, p);
   if (e == ERR_OK)
@@ -428,7 +428,7 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
     slot_disprove(g, p, place);
     if (p->timers[TIMER_PENDING] == TIMER_OFF)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
-    e = slot_new(g, p, n, conn, index, theirs, answer.version, false, place);
+    e = slot_new(g, n, conn, index, theirs, answer.version, false, place);
   }
   if (e != ERR_OK) {
     peer_count(p, e);

@@ -32,8 +32,8 @@ static inline struct chain_mark chain_mark(const struct position *p) {
   return (struct chain_mark){p->boot_epoch, p->sequence};
 }
 
-static inline bool chain_is_past(const struct position *p, struct chain_mark m) {
-  return p->boot_epoch != m.boot_epoch ? p->boot_epoch > m.boot_epoch : p->sequence > m.sequence;
+static inline bool chain_is_past(struct chain_mark a, struct chain_mark b) {
+  return a.boot_epoch != b.boot_epoch ? a.boot_epoch > b.boot_epoch : a.sequence > b.sequence;
 }
 
 /* A place on a peer's chain and what the manifest there said. */

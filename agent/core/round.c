@@ -510,16 +510,27 @@ void round_set_traffic(struct round_machine *m, uint64_t sent_bytes, uint64_t re
 }
 
 void round_view(const struct round_machine *m, struct round_view *out_view) {
-  *out_view = m->shown;
-  out_view->phase = shown_phase(m);
-  out_view->committed = m->committed;
-  out_view->in_work = m->in_work;
-  out_view->is_halted = m->halted != ERR_OK;
-  out_view->halted_reason = m->halted;
-  out_view->closes_at_ms = m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : 0;
-  out_view->starts_at_ms = m->phase == PHASE_IDLE ? m->next_training_ms : 0;
-  out_view->steps = m->steps;
-  out_view->rounds_alone = m->rounds_alone;
+  *out_view = (struct round_view){
+      .phase = shown_phase(m),
+      .committed = m->committed,
+      .in_work = m->in_work,
+      .is_halted = m->halted != ERR_OK,
+      .halted_reason = m->halted,
+      .closes_at_ms = m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : 0,
+      .starts_at_ms = m->phase == PHASE_IDLE ? m->next_training_ms : 0,
+      .steps = m->steps,
+      .n_samples = m->shown.n_samples,
+      .n_test = m->shown.n_test,
+      .n_global_test = m->shown.n_global_test,
+      .samples_bytes = m->shown.samples_bytes,
+      .streamed_bytes = m->shown.streamed_bytes,
+      .has_loss = m->shown.has_loss,
+      .train_loss = m->shown.train_loss,
+      .metrics = m->shown.metrics,
+      .n_merged = m->shown.n_merged,
+      .n_expected = m->shown.n_expected,
+      .rounds_alone = m->rounds_alone,
+  };
 }
 
 void round_peer_view(const struct round_machine *m, size_t peer, struct round_peer_view *out_view) {

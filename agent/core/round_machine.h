@@ -90,7 +90,14 @@ struct round_machine {
   bool is_short, has_failed;
 
   /* shown */
-  struct round_view shown;
+  struct {
+    uint32_t n_samples, n_test, n_global_test;
+    uint64_t samples_bytes, streamed_bytes;
+    double train_loss;
+    bool has_loss;
+    struct store_metrics metrics;
+    uint32_t n_merged, n_expected;
+  } shown;
   uint64_t sent_bytes, received_bytes, sent_at_commit, received_at_commit;
 };
 

@@ -105,12 +105,17 @@ static void fill_row(struct round_machine *m, struct merge_peer *row) {
     row->weight = mixing_stale(weight_of(m, row->peer), row->lag);
 }
 
+static struct copy_place copy_place(const struct chain_place *c) {
+  return (struct copy_place){chain_mark(&c->position), c->round, c->samples, c->degree};
+}
+
 static void take_links(struct round_machine *m, size_t peer, struct merge_peer *row) {
   struct round_peer *p = &m->peers[peer];
   row->peer = peer;
   machine_look_after(m, peer);
   row->links = inbox_take(&p->inbox, m->in_work.round, &row->n_links);
-  p->next = place_after(p, row, row->n_links);
+  struct chain_place place = place_after(p, row, row->n_links);
+  p->next = copy_place(&place);
 }
 
 /* JOB_ADOPT takes the first few sources only; the others' links stay where they are. All links are taken before the first
@@ -163,8 +168,9 @@ static void on_broken_copy(struct round_machine *m, size_t peer, enum err reason
  * before. */
 static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   struct round_peer *p = &m->peers[row->peer];
-  p->next = place_after(p, row, row->n_applied);
-  inbox_applied(&p->inbox, &p->next, row->n_applied, row->reason);
+  struct chain_place place = place_after(p, row, row->n_applied);
+  p->next = copy_place(&place);
+  inbox_applied(&p->inbox, &place, row->n_applied, row->reason);
   machine_look_after(m, row->peer);
   p->last_lag = row->lag;
   if (row->reason != ERR_OK) {
@@ -181,7 +187,7 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   if (p->last_reason != ERR_OK)
     return false;
   if (advanced)
-    p->merged = chain_mark(&p->next.position);
+    p->merged = p->next.mark;
   return true;
 }
 

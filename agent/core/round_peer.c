@@ -32,7 +32,7 @@ enum err round_peer_standing(const struct round_peer *p) {
 bool round_peer_has_spoken(const struct round_peer *p, struct round_label label) {
   const struct inbox *in = &p->inbox;
   uint64_t said = in->held.round > in->none_round ? in->held.round : in->none_round;
-  bool is_newer = label.sub == 0 || chain_is_past(&in->held.position, p->seen);
+  bool is_newer = label.sub == 0 || chain_is_past(chain_mark(&in->held.position), p->seen);
   bool is_past = p->has_state && p->state.round_in_work > label.round && inbox_is_current(in);
   return said > label.round || (said == label.round && is_newer) || is_past;
 }
@@ -61,7 +61,7 @@ enum err round_peer_missing_reason(const struct round_peer *p) {
 enum err round_peer_copy_check(const struct round_peer *p) {
   if (exclusion_of(p) != ERR_OK)
     return exclusion_of(p);
-  if (p->next.position.sequence == 0)
+  if (p->next.mark.sequence == 0)
     return round_peer_missing_reason(p);
   if (p->next.samples == 0)
     return ERR_ZERO_SAMPLES;
@@ -69,7 +69,7 @@ enum err round_peer_copy_check(const struct round_peer *p) {
 }
 
 bool round_peer_has_advanced(const struct round_peer *p) {
-  return chain_is_past(&p->next.position, p->merged);
+  return chain_is_past(p->next.mark, p->merged);
 }
 
 enum err round_peer_gather_ended(struct round_peer *p, bool was_awaited) {

@@ -23,6 +23,14 @@ struct peer_state {
   uint64_t round, round_in_work;
 };
 
+/* Of a place on its chain, what a merge weighs. */
+struct copy_place {
+  struct chain_mark mark;
+  uint64_t round;
+  uint32_t samples;
+  uint16_t degree;
+};
+
 struct round_peer {
   struct inbox inbox;
 
@@ -41,7 +49,7 @@ struct round_peer {
   bool has_news;            /* a HELLO or an update came since the last gather ended */
   struct chain_mark seen;   /* held when that gather ended */
   struct chain_mark merged; /* newest place of its chain that a merge used */
-  struct chain_place next;  /* of its copy, once the links that the merge in work took are applied */
+  struct copy_place next;   /* of its copy, once the links that the merge in work took are applied */
   uint64_t taken_sequence;  /* of ours, by its DONE */
   uint64_t lost_at_ms;      /* when its last session ended */
   uint32_t epoch_steps;     /* as it said last; 0: never */

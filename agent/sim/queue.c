@@ -42,8 +42,8 @@ struct sim_event sim_queue_take(struct sim_queue *q) {
     q->heap[i] = q->heap[child];
   }
   q->heap[i] = last;
-  if (q->n < q->capacity / 3 && q->capacity / 2 >= MIN_CAPACITY)
-    resize(q, q->capacity / 2);
+  if (q->n < q->capacity / 2 && q->capacity / 4 * 3 >= MIN_CAPACITY)
+    resize(q, q->capacity / 4 * 3);
   return first;
 }
 

@@ -33,6 +33,7 @@
 
 enum {
   SIM_BATCH = 32,
+  SIM_NAME_BYTES = 26,
   SIM_HEARTBEAT_MS = 4000, /* a connection over a cut link ends after so long */
   SIM_START_MS = 1000000,  /* what the clock shows in the beginning */
   SIM_MEMBERS_UP_TO =
@@ -102,7 +103,7 @@ struct sim_link_to {
 struct sim_agent {
   struct sim *sim;
   size_t number;
-  char name[MAX_NAME_BYTES];
+  char name[SIM_NAME_BYTES]; /* "agent17" */
   bool is_alive;
   uint64_t life;
   struct identity *identity; /* SIM_PROTOCOL: NULL */

@@ -182,7 +182,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
                                  .max_members = 8,
                                  .now_ms = clock_now};
   struct session_keys keys = {{1}, {2}, {3}};
-  struct session_ends ends = {peer.key, 0x100, 0x200, false};
+  struct session_ends ends = {0x100, 0x200, false};
   char why[MAX_REASON_BYTES];
   struct gossip *g;
   MUST(node_new(&config, &events, &g, why) == ERR_OK);

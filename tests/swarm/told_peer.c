@@ -65,7 +65,7 @@ static struct session *meet(void *socket, const struct identity *id, const struc
   struct session_keys keys;
   if (n >= 0 && frame_head_read(frame, (size_t)n, &head) == ERR_OK &&
       handshake_2_read(noise, &head, frame, (size_t)n, &answer) == ERR_OK && answer.verdict == ERR_OK) {
-    struct session_ends ends = {*peer, OWN_INDEX, answer.own.session_index, true};
+    struct session_ends ends = {OWN_INDEX, answer.own.session_index, true};
     noise_split(noise, &keys);
     MUST(session_new(&keys, &ends, now_ms(), &session) == ERR_OK);
   }
