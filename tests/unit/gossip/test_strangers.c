@@ -127,8 +127,27 @@ START_TEST(a_row_with_nothing_to_tell_makes_room_first) {
 }
 END_TEST
 
+START_TEST(rows_with_nothing_to_tell_are_forgotten_together) {
+  struct gossip_stranger rows[2];
+  strangers_done(&s);
+  strangers_init(&s, 1000);
+  for (int i = 0; i < 5; i++)
+    ck_assert(strangers_allow(&s, "good", 1000));
+  strangers_tidy(&s, 1200); /* its bucket is not full again */
+  ck_assert(strangers_allow(&s, "good", 1200) && s.n_rows == 1);
+  strangers_tidy(&s, 2000);
+  ck_assert_uint_eq(s.n_rows, 0);
+  ck_assert(strangers_allow(&s, "good", 2000));
+  strangers_count(&s, "bad", ERR_MAC, 2000);
+  strangers_tidy(&s, 100000);
+  ck_assert_uint_eq(strangers_list(&s, rows, 2), 1);
+  ck_assert_uint_eq(s.drops[err_drop_index(ERR_MAC)], 1);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("strangers", an_address_has_a_burst_and_a_rate, all_addresses_share_a_rate,
                    what_is_counted_is_listed_by_address, the_least_recent_makes_room, a_note_comes_once_a_minute,
-                   notes_that_nobody_takes_are_bounded, a_row_with_nothing_to_tell_makes_room_first);
+                   notes_that_nobody_takes_are_bounded, a_row_with_nothing_to_tell_makes_room_first,
+                   rows_with_nothing_to_tell_are_forgotten_together);
 }
