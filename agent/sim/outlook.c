@@ -195,8 +195,7 @@ struct outlook outlook_of(const struct outlook_order *o) {
   struct scenario_hosts slow;
   struct scenario c = scenario_of(o, n, &slow);
   struct sim *s = scenario_sim(&c);
-  for (size_t i = 0; i < n; i++)
-    s->agents[i]->config.payload_max_bytes = o->payload_max_bytes;
+  s->config.payload_max_bytes = o->payload_max_bytes;
   struct watching w = {.last_ms = calloc((size_t)n + 1, sizeof(uint64_t)),
                        .rounds = calloc((size_t)(n + 1) * OUTLOOK_ROUNDS, sizeof(double)),
                        .n_rounds = calloc((size_t)n + 1, sizeof(size_t))};

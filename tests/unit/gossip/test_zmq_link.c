@@ -422,21 +422,21 @@ static void end_open(struct end *e, struct world *w, const char *const *listen) 
 /* Waits as a node with nothing due does; how long it took. */
 static uint64_t end_wait(struct end *e, int64_t timeout_ms) {
   uint64_t begin_ms = world_now(e->world);
-  e->link.wait(e->link.context, NULL, 0, timeout_ms);
+  e->link.calls->wait(e->link.context, NULL, 0, timeout_ms);
   return world_now(e->world) - begin_ms;
 }
 
 static bool end_send(struct end *e, uint64_t conn) {
   uint8_t *frame;
-  if (e->link.frame_new(e->link.context, conn, 8, &frame) != ERR_OK)
+  if (e->link.calls->frame_new(e->link.context, conn, 8, &frame) != ERR_OK)
     return false;
   memset(frame, 0, 8);
-  return e->link.frame_send(e->link.context, conn) == ERR_OK;
+  return e->link.calls->frame_send(e->link.context, conn) == ERR_OK;
 }
 
 /* `dials` dials `listens`, whose gate has to be asked, and says something. */
 static void ends_meet(struct end *listens, struct end *dials, const char *address) {
-  dials->link.dial(dials->link.context, 0, address);
+  dials->link.calls->dial(dials->link.context, 0, address);
   for (uint64_t until_ms = world_now(dials->world) + SOON_MS; !listens->n_frames;) {
     ck_assert_uint_lt(world_now(dials->world), until_ms);
     end_wait(listens, 1);
@@ -444,7 +444,7 @@ static void ends_meet(struct end *listens, struct end *dials, const char *addres
     if (dials->is_connected && !listens->n_frames)
       (void)end_send(dials, 0);
   }
-  listens->link.set_session(listens->link.context, listens->conn, true); /* frames without one are counted */
+  listens->link.calls->set_session(listens->link.context, listens->conn, true); /* frames without one are counted */
 }
 
 enum { PATIENCE_MS = 2000, MANY = 150 };
@@ -465,8 +465,8 @@ static struct two_ends *two_ends_new(void) {
 }
 
 static void two_ends_free(struct two_ends *t) {
-  t->dials.link.close(t->dials.link.context);
-  t->listens.link.close(t->listens.link.context);
+  t->dials.link.calls->close(t->dials.link.context);
+  t->listens.link.calls->close(t->listens.link.context);
   world_free(t->world);
 }
 
