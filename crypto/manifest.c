@@ -154,3 +154,14 @@ struct digest chain_next(const struct digest *previous, const struct digest *pay
   digest_blake2b.end(&state, &next);
   return next;
 }
+
+struct manifest manifest_of_copy(const struct manifest *update, const struct digest *root, uint64_t n_bytes) {
+  struct manifest copy = *update;
+  copy.kind = MANIFEST_FULL;
+  copy.encoding = ENCODING_F32;
+  if (update->kind == MANIFEST_DIFFERENCE)
+    copy.chain = chain_next(&update->chain, &update->payload_root);
+  copy.payload_root = *root;
+  copy.n_payload = n_bytes;
+  return copy;
+}

@@ -82,6 +82,10 @@ void manifest_sign(struct manifest *m, const struct identity *id);
 /* ERR_SIGNATURE: not signed by its origin. */
 MUST_USE enum err manifest_verify(const struct manifest *m);
 
+/* Of the full copy, n bytes with this root, of what peers hold of the origin after its update: not signed. Signed by the same
+ * key it has the same bits whenever it is made. */
+struct manifest manifest_of_copy(const struct manifest *update, const struct digest *root, uint64_t n_bytes);
+
 /* Order of publication of one origin and job: by boot epoch, then sequence. < 0, 0, > 0. */
 int manifest_compare_position(const struct manifest *a, const struct manifest *b);
 

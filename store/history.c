@@ -163,10 +163,10 @@ static void outbox_read(struct query *q, struct store_outbox_entry *out_entry) {
   (void)column_digest(q, &entry.chain);
   entry.n_manifest = column_blob(q, entry.manifest, sizeof entry.manifest);
   entry.has_payload = column_digest(q, &entry.payload);
-  entry.n_copy_manifest = column_blob(q, entry.copy_manifest, sizeof entry.copy_manifest);
-  entry.has_copy = column_digest(q, &entry.half) && entry.n_copy_manifest > 0;
+  entry.has_copy = column_digest(q, &entry.half);
   entry.copy_offset = column_u64(q);
   entry.n_copy = column_u64(q);
+  entry.has_copy = entry.has_copy && entry.n_copy > 0;
   *out_entry = entry;
 }
 

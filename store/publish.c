@@ -5,8 +5,8 @@
 
 /* Bounds that hold whatever the database says. */
 static enum err publication_judge(const struct store *s, const struct store_publication *p) {
-  MUST(p->manifest != NULL && (p->copy_manifest != NULL) == (p->n_copy_manifest > 0));
-  if (p->n_manifest == 0 || p->n_manifest > STORE_MANIFEST_MAX_BYTES || p->n_copy_manifest > STORE_MANIFEST_MAX_BYTES)
+  MUST(p->manifest != NULL);
+  if (p->n_manifest == 0 || p->n_manifest > STORE_MANIFEST_MAX_BYTES)
     return ERR_LIMIT;
   if (!label_is_valid(p->label) || p->sequence == 0 || p->sequence > INT64_MAX || p->boot_epoch != s->epoch)
     return ERR_RANGE;
@@ -64,7 +64,6 @@ static enum err publication_add(struct store *s, uint64_t job, const struct stor
   bind_digest(&q, half);
   bind_u64(&q, p->copy_offset);
   bind_u64(&q, p->n_copy);
-  bind_blob(&q, p->copy_manifest, p->n_copy_manifest);
   bind_f64(&q, p->train_loss);
   bind_f64(&q, p->train_seconds);
   bind_u64(&q, p->n_samples);

@@ -14,7 +14,8 @@ CREATE TABLE job (
 ) STRICT;
 
 -- What this agent said, one row a sequence number for ever. manifest and payload are cleared when the publication is no
--- longer among those that peers may still fetch, half when it is no longer among the snapshots that are kept.
+-- longer among those that peers may still fetch, half when it is no longer among the snapshots that are kept. copy_manifest
+-- is of former versions, which signed the full copy with each publication; now it is signed when a peer asks.
 CREATE TABLE publication (
   job           INTEGER NOT NULL REFERENCES job (id),
   sequence      INTEGER NOT NULL CHECK (sequence > 0),

@@ -48,8 +48,8 @@
                       " WHERE job = ? AND round = ? AND sub = ? AND epoch = ?")                                        \
   X(LAST_CLOSED, "SELECT sequence FROM commitment WHERE job = ? ORDER BY sequence DESC LIMIT 1")                       \
   X(PUBLICATION_ADD, "INSERT INTO publication (job, sequence, epoch, round, sub, chain, manifest, payload, half,"      \
-                     " copy_offset, n_copy, copy_manifest, train_loss, train_seconds, n_samples)"                      \
-                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                                          \
+                     " copy_offset, n_copy, train_loss, train_seconds, n_samples)"                                     \
+                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                                             \
   X(PAYLOADS_KEEP, "UPDATE publication SET manifest = NULL, payload = NULL, copy_manifest = NULL"                      \
                    " WHERE job = ?1 AND manifest IS NOT NULL AND sequence NOT IN"                                      \
                    " (SELECT sequence FROM publication WHERE job = ?1 AND manifest IS NOT NULL"                        \
@@ -95,7 +95,7 @@
   X(POSITION_GET, "SELECT epoch, sequence FROM position WHERE job = ? AND origin = ?")                                 \
   X(POSITION_SET, "INSERT INTO position (job, origin, epoch, sequence) VALUES (?, ?, ?, ?)"                            \
                   " ON CONFLICT DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence")                   \
-  X(OUTBOX, "SELECT epoch, sequence, round, sub, chain, manifest, payload, copy_manifest, half, copy_offset, n_copy"   \
+  X(OUTBOX, "SELECT epoch, sequence, round, sub, chain, manifest, payload, half, copy_offset, n_copy"                  \
             " FROM publication WHERE job = ? AND manifest IS NOT NULL ORDER BY sequence DESC LIMIT ?")                 \
   X(EVENT_ADD, "INSERT INTO event (at_unix_s, name, peer, text) VALUES (?, ?, ?, ?)")                                  \
   X(EVENTS_KEEP, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?")                                      \

@@ -120,11 +120,9 @@ struct store_publication {
       payload_digest;  /* of the payload by the store's digest, for who has it already; zeros: it is reckoned */
   const uint8_t *half; /* snapshot after training; NULL for kind none */
   size_t n_half;
-  uint64_t copy_offset;         /* where x̂ stands in the half … */
-  uint64_t n_copy;              /* … and its length */
-  const uint8_t *copy_manifest; /* signed manifest of kind full over x̂, same sequence; NULL when the payload is full */
-  size_t n_copy_manifest;
-  double train_loss; /* NaN, NaN and 0 where no training succeeded */
+  uint64_t copy_offset; /* where x̂ stands in the half … */
+  uint64_t n_copy;      /* … and its length; 0: no copy is served, for the payload is full, or there is none */
+  double train_loss;    /* NaN, NaN and 0 where no training succeeded */
   double train_seconds;
   uint32_t n_samples;
 };
@@ -230,8 +228,6 @@ struct store_outbox_entry {
   bool has_payload;      /* false: kind none, or lost */
   struct digest payload; /* file */
   bool has_copy;
-  uint8_t copy_manifest[STORE_MANIFEST_MAX_BYTES];
-  size_t n_copy_manifest;
   struct digest half;
   uint64_t copy_offset, n_copy;
 };

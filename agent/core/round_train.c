@@ -50,6 +50,7 @@ static void start_training(struct round_machine *m, uint64_t now_ms) {
   struct trainer_job *job = machine_trainer_job(m, JOB_TRAIN);
   job->rate_scale = m->train_failures >= TRAIN_FAILURES_HALVE ? 0.5 : 1;
   job->start_chain = m->encodes_full;
+  job->wants_copy_root = (m->last_sequence + 1) % MANIFEST_COPY_ROOT_EVERY == 0;
   if (m->config->is_steps_auto)
     job->steps = m->steps = median_steps(m);
   machine_put_train(m, job);
@@ -134,22 +135,8 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
   return own;
 }
 
-/* The full copy of what peers hold of us after this publication, for joiners and after gaps. */
-static void sign_copy(struct round_machine *m, const struct manifest *published, const struct trainer_result *r,
-                      struct scribe_job *job) {
-  struct manifest copy = *published;
-  copy.kind = MANIFEST_FULL;
-  copy.encoding = ENCODING_F32;
-  copy.chain = link_place(published).position.chain;
-  copy.payload_root = r->copy_root;
-  copy.n_payload = r->n_copy;
-  m->ports->sign(m->self.context, &copy, job->copy_manifest);
-  job->publication.copy_manifest = job->copy_manifest;
-  job->publication.n_copy_manifest = MANIFEST_BYTES;
-}
-
-/* Moves payload and half from the result. */
-static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
+/* Moves payload and half from the result. A payload that starts a chain is the full copy itself. */
+static void attach_payload(struct scribe_job *job, const struct manifest *manifest, struct trainer_result *r) {
   job->payload = r->payload;
   job->half = r->half;
   r->payload = r->half = (struct buffer){0}; /* now the job's */
@@ -159,7 +146,7 @@ static void attach_payload(struct scribe_job *job, struct trainer_result *r) {
   job->publication.half = job->half.bytes;
   job->publication.n_half = job->half.n_bytes;
   job->publication.copy_offset = r->copy_offset;
-  job->publication.n_copy = r->n_copy;
+  job->publication.n_copy = manifest->kind == MANIFEST_DIFFERENCE ? r->n_copy : 0;
 }
 
 /* A training that failed publishes that there is nothing, and so does one for whose update there is no room: its steps stay
@@ -190,9 +177,7 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
       .n_samples = has_trained ? r->n_samples : 0,
   };
   if (manifest.kind != MANIFEST_NONE)
-    attach_payload(job, r);
-  if (manifest.kind == MANIFEST_DIFFERENCE)
-    sign_copy(m, &manifest, r, job);
+    attach_payload(job, &manifest, r);
   job->before = m->held;
   m->held = NULL; /* now the job's */
   machine_enter(m, PHASE_PUBLISHING);

@@ -75,6 +75,7 @@ struct trainer_job {
   double rate_scale;         /* JOB_TRAIN */
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
+  bool wants_copy_root;      /* JOB_TRAIN */
   bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
   bool is_import;            /* JOB_RESTORE: the model alone, from elsewhere; answered with model and half */
   bool is_withheld;          /* JOB_MERGE: what was encoded before was not published */
@@ -106,7 +107,7 @@ struct trainer_result {
   struct digest payload_root;
   struct buffer half;
   uint64_t copy_offset, n_copy; /* where x̂ stands in the half */
-  struct digest copy_root;      /* Merkle root of those bytes */
+  struct digest copy_root;      /* Merkle root of those bytes where it was wanted, else zeros */
 
   struct buffer model; /* JOB_MERGE, JOB_ADOPT */
   struct store_metrics metrics;
@@ -157,7 +158,7 @@ struct scribe_job {
 
   /* SCRIBE_PUBLISH; its pointers point into the buffers below and manifest bytes here. */
   struct store_publication publication;
-  uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
+  uint8_t manifest[MANIFEST_BYTES];
   struct buffer payload, half;
   struct scribe_job *before; /* the commit of the round before, to be made with it; NULL: there is none. Owned */
 

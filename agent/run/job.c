@@ -96,7 +96,8 @@ enum err job_new(struct agent *a, const struct site_job_config *config, struct a
   j->contract_text = calloc(1, MAX_SCHEMA_TEXT_BYTES);
   j->proofs = calloc(a->config->n_peers + 1, sizeof *j->proofs);
   j->has_proof = calloc(a->config->n_peers + 1, sizeof *j->has_proof);
-  bool has_room = j->schema_text && j->contract_text && j->proofs && j->has_proof;
+  j->awaited_copies = calloc(a->config->n_peers + 1, sizeof *j->awaited_copies);
+  bool has_room = j->schema_text && j->contract_text && j->proofs && j->has_proof && j->awaited_copies;
   enum err e = has_room ? describe(j, why) : ERR_NO_MEMORY;
   if (e == ERR_OK)
     *out_job = j;
@@ -133,6 +134,7 @@ void job_free(struct agent_job *j) {
   free(j->contract_text);
   free(j->proofs);
   free(j->has_proof);
+  free(j->awaited_copies);
   config_job_free(j->own_config);
   free(j);
 }

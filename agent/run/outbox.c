@@ -16,12 +16,12 @@ static void served_close(struct served *s) {
 
 static void publication_init(struct publication *p) {
   memset(p, 0, sizeof *p);
-  p->update.fd = p->copy.fd = -1;
+  p->update.fd = p->copy.of.fd = -1;
 }
 
 static void publication_close(struct publication *p) {
   served_close(&p->update);
-  served_close(&p->copy);
+  served_close(&p->copy.of);
 }
 
 void outbox_init(struct outbox *o) {
@@ -43,7 +43,7 @@ static void outbox_add(struct outbox *o, const struct publication *p) {
   }
   o->entries[o->n_entries++] = *p;
   if (o->n_entries > KEEP_COPIES)
-    served_close(&o->entries[o->n_entries - KEEP_COPIES - 1].copy);
+    served_close(&o->entries[o->n_entries - KEEP_COPIES - 1].copy.of);
 }
 
 /* Own manifests come from our own store or hand; one that does not read is our bug or a damaged row. */
@@ -62,13 +62,13 @@ static enum err entry_load(struct store *store, const struct store_outbox_entry 
     return err;
   if (e->has_payload && store_file_open(store, &e->payload, &out->update.fd, &n_bytes) != ERR_OK)
     out->update.fd = -1;
-  if (!e->has_copy || e->n_copy_manifest == 0)
+  if (!e->has_copy || out->update.manifest.kind != MANIFEST_DIFFERENCE)
     return ERR_OK;
-  err = served_set(&out->copy, e->copy_manifest, e->n_copy_manifest);
-  if (err == ERR_OK && store_file_open(store, &e->half, &out->copy.fd, &n_bytes) != ERR_OK)
-    out->copy.fd = -1;
-  out->copy.offset = e->copy_offset;
-  return err;
+  if (store_file_open(store, &e->half, &out->copy.of.fd, &n_bytes) != ERR_OK)
+    out->copy.of.fd = -1;
+  out->copy.of.offset = e->copy_offset;
+  out->copy.n_bytes = e->n_copy;
+  return ERR_OK;
 }
 
 enum err outbox_load(struct outbox *o, struct store *store, const struct digest *job) {
@@ -90,31 +90,26 @@ enum err outbox_load(struct outbox *o, struct store *store, const struct digest 
 void outbox_prepare(struct outbox *o, const struct scribe_job *job) {
   publication_init(&o->pending);
   MUST(served_set(&o->pending.update, job->manifest, MANIFEST_BYTES) == ERR_OK);
-  if (job->publication.n_copy_manifest > 0)
-    MUST(served_set(&o->pending.copy, job->copy_manifest, MANIFEST_BYTES) == ERR_OK);
-  o->pending.copy.offset = job->publication.copy_offset;
+  o->pending.copy.of.offset = job->publication.copy_offset;
+  o->pending.copy.n_bytes = job->publication.n_copy;
 }
 
 void outbox_publish(struct outbox *o, struct scribe_result *result) {
   o->pending.update.fd = result->payload_fd;
-  o->pending.copy.fd = result->copy_fd;
+  o->pending.copy.of.fd = result->copy_fd;
   result->payload_fd = result->copy_fd = -1; /* now the outbox's */
   outbox_add(o, &o->pending);
   publication_init(&o->pending);
 }
 
 void outbox_shrink(struct outbox *o) {
-  for (size_t k = 0; k + 1 < o->n_entries; k++) {
-    struct served *copy = &o->entries[k].copy;
-    if (copy->fd >= 0)
-      close(copy->fd);
-    copy->fd = -1;
-  }
+  for (size_t k = 0; k + 1 < o->n_entries; k++)
+    served_close(&o->entries[k].copy.of);
 }
 
 /* What serves as the full copy of a publication: a chain start is one itself. */
 static const struct served *full_copy(const struct publication *p) {
-  const struct served *s = p->update.manifest.kind == MANIFEST_FULL ? &p->update : &p->copy;
+  const struct served *s = p->update.manifest.kind == MANIFEST_FULL ? &p->update : &p->copy.of;
   return s->fd >= 0 ? s : NULL;
 }
 
@@ -141,25 +136,41 @@ enum err outbox_find_link(const struct outbox *o, uint64_t first, size_t i, uint
   return e;
 }
 
-enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]) {
-  const struct served *newest = NULL, *fit = NULL;
+enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES],
+                          uint64_t *out_sequence) {
+  const struct publication *newest = NULL, *fit = NULL;
+  *out_sequence = 0;
   for (size_t k = o->n_entries; k > 0 && fit == NULL; k--) {
-    const struct served *s = full_copy(&o->entries[k - 1]);
-    newest = newest == NULL ? s : newest;
-    fit = s != NULL && s->manifest.round <= round ? s : NULL;
+    const struct publication *p = &o->entries[k - 1];
+    if (full_copy(p) == NULL)
+      continue;
+    newest = newest == NULL ? p : newest;
+    fit = p->update.manifest.round <= round ? p : NULL;
   }
   if (newest == NULL)
     return o->n_entries == 0 ? ERR_NOT_YET : ERR_GONE;
-  memcpy(out_bytes, fit != NULL ? fit->bytes : newest->bytes, MANIFEST_BYTES);
+  const struct publication *best = fit != NULL ? fit : newest;
+  if (full_copy(best) == &best->copy.of && !best->copy.is_signed) {
+    *out_sequence = best->update.manifest.sequence;
+    return ERR_NOT_YET;
+  }
+  memcpy(out_bytes, full_copy(best)->bytes, MANIFEST_BYTES);
   return ERR_OK;
+}
+
+struct publication *outbox_find(struct outbox *o, uint64_t sequence) {
+  for (size_t k = 0; k < o->n_entries; k++)
+    if (o->entries[k].update.manifest.sequence == sequence)
+      return &o->entries[k];
+  return NULL;
 }
 
 static const struct served *find_root(const struct outbox *o, const struct digest *root) {
   for (size_t k = o->n_entries; k > 0; k--) {
     const struct publication *p = &o->entries[k - 1];
-    const struct served *both[] = {&p->update, &p->copy};
+    const struct served *both[] = {&p->update, p->copy.is_signed ? &p->copy.of : NULL};
     for (size_t i = 0; i < 2; i++)
-      if (both[i]->fd >= 0 && digest_equal(&both[i]->manifest.payload_root, root))
+      if (both[i] != NULL && both[i]->fd >= 0 && digest_equal(&both[i]->manifest.payload_root, root))
         return both[i];
   }
   return NULL;

@@ -6,6 +6,7 @@
 #ifndef AGENT_RUN_OUTBOX_H
 #define AGENT_RUN_OUTBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,9 +24,17 @@ struct served {
   uint64_t offset;
 };
 
+/* What peers hold of us after an update. Few of them are ever asked for, so its root is reckoned and its manifest signed when
+ * one is: until then `of` holds neither. */
+struct full_copy {
+  struct served of;
+  uint64_t n_bytes;
+  bool is_under_way, is_signed;
+};
+
 struct publication {
   struct served update; /* link, chain start, or kind none */
-  struct served copy;   /* the public copy after it */
+  struct full_copy copy;
 };
 
 struct outbox {
@@ -48,9 +57,14 @@ void outbox_publish(struct outbox *o, struct scribe_result *result);
 void outbox_shrink(struct outbox *o);
 
 /* As find_manifest of struct gossip_events says: the i-th link from `first` on; the newest full copy that is not of a later
- * round, or else the newest. */
+ * round, or else the newest. ERR_NOT_YET with a sequence that is not 0: that publication's is not signed yet. */
 enum err outbox_find_link(const struct outbox *o, uint64_t first, size_t i, uint8_t out_bytes[MANIFEST_BYTES]);
-enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]);
+enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES],
+                          uint64_t *out_sequence);
+
+/* The publication with this sequence; NULL: it is no longer served. */
+struct publication *outbox_find(struct outbox *o, uint64_t sequence);
+
 enum err outbox_read(const struct outbox *o, const struct digest *root, uint64_t offset, uint8_t *out, size_t n);
 
 #endif

@@ -53,6 +53,7 @@ struct agent_job {
   char *schema_text, *contract_text; /* canonical, for peers that differ */
   uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
   bool *has_proof;                   /* … */
+  uint64_t *awaited_copies;          /* [n_peers] sequence whose full copy it gets when that is signed; 0: none */
   struct trainer *trainer;
   struct gossip_job_config told; /* what gossip says of it */
   struct round_config rules;
@@ -191,6 +192,11 @@ uint64_t book_turn(struct agent *a, uint64_t now_ms);
 void book_propose(struct agent *a, uint64_t client, const char *text, bool only_checks);
 /* `job accept|stop`: to another state, and then a job starts or stops. */
 void book_change(struct agent *a, uint64_t client, struct known_file *k, enum job_file_state state, bool only_checks);
+
+/* ---- copies.c: full copies of what peers hold of us ---- */
+
+/* The manifest of the one for this peer. ERR_NOT_YET: it is offered when it is signed, or there is none yet; ERR_GONE. */
+MUST_USE enum err copies_find(struct agent_job *j, size_t peer, uint8_t out_bytes[MANIFEST_BYTES]);
 
 /* ---- serving.c ---- */
 

@@ -111,9 +111,9 @@ static void fill_state(void *context, size_t peer, size_t job, struct wire_state
 
 static enum err find_manifest(void *context, size_t peer, size_t job, enum manifest_kind kind, uint64_t first, size_t i,
                               uint8_t out_bytes[MANIFEST_BYTES]) {
-  const struct agent_job *j = job_of(context, job);
+  struct agent_job *j = job_of(context, job);
   if (kind == MANIFEST_FULL)
-    return i > 0 ? ERR_NOT_FOUND : outbox_find_full(&j->outbox, round_copy_for(j->round, peer), out_bytes);
+    return i > 0 ? ERR_NOT_FOUND : copies_find(j, peer, out_bytes);
   return outbox_find_link(&j->outbox, first, i, out_bytes);
 }
 

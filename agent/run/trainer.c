@@ -406,13 +406,14 @@ static enum err encode(struct trainer *t, bool start_chain, struct trainer_resul
 }
 
 /* The half-step's snapshot and where the public copy stands in it. */
-static enum err keep_half(struct trainer *t, struct trainer_result *result) {
+static enum err keep_half(struct trainer *t, bool wants_root, struct trainer_result *result) {
   enum err e = write_half(t, &result->half);
   if (e != ERR_OK)
     return e;
   result->copy_offset = learner_half_copy_offset(t->learner);
   result->n_copy = learner_copy_bytes(t->learner);
-  merkle_root(&digest_blake2b, result->half.bytes + result->copy_offset, result->n_copy, &result->copy_root);
+  if (wants_root)
+    merkle_root(&digest_blake2b, result->half.bytes + result->copy_offset, result->n_copy, &result->copy_root);
   return ERR_OK;
 }
 
@@ -425,7 +426,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
   shadow_round(&t->shadow, clock_s());
   enum err e;
   if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
-    e = keep_half(t, result);
+    e = keep_half(t, job->wants_copy_root, result);
   t->has_unpublished = e == ERR_OK;
   if (e == ERR_OK) {
     shadow_owe(&t->shadow, job->label, job->rate_scale, job->steps);

@@ -95,6 +95,16 @@ static struct sim_kept *kept_add(struct sim_durable *d) {
   return &d->kept[d->n_kept++];
 }
 
+static void sign_copy(const struct sim_agent *a, struct sim_kept *k, uint64_t n_bytes) {
+  struct manifest update;
+  MUST(manifest_read(k->manifest, MANIFEST_BYTES, &update) == ERR_OK);
+  struct manifest copy = manifest_of_copy(&update, &k->copy_root, n_bytes);
+  if (a->lie_in_manifest)
+    a->lie_in_manifest(&copy);
+  sim_sign(&copy, a);
+  manifest_write(&copy, k->copy_manifest);
+}
+
 static void publish(struct sim_agent *a, const struct scribe_job *job) {
   struct sim_durable *d = &a->durable;
   const struct store_publication *p = &job->publication;
@@ -104,14 +114,16 @@ static void publish(struct sim_agent *a, const struct scribe_job *job) {
   struct sim_kept *k = kept_add(d);
   *k = (struct sim_kept){.label = p->label, .position = {p->boot_epoch, p->sequence, p->chain}};
   memcpy(k->manifest, job->manifest, MANIFEST_BYTES);
-  memcpy(k->copy_manifest, job->copy_manifest, MANIFEST_BYTES);
   if (p->payload) {
     size_t n_payload = sim_held(a->sim, p->n_payload), n_copy = sim_held(a->sim, p->n_copy);
     k->payload = sim_buffer(p->payload, n_payload);
     sim_digest(p->payload, n_payload, &k->payload_root);
-    sim_digest(p->half + p->copy_offset, n_copy, &k->copy_root);
-    if (p->copy_manifest)
+    k->copy_root = k->payload_root;
+    if (p->n_copy > 0) {
+      sim_digest(p->half + p->copy_offset, n_copy, &k->copy_root);
       k->copy = sim_buffer(p->half + p->copy_offset, n_copy);
+      sign_copy(a, k, p->n_copy);
+    }
     take_half(d, p->half, p->n_half);
     d->is_gathering = true;
     d->published = p->label;

@@ -68,8 +68,6 @@ static enum err play_round(struct store *s, uint64_t round) {
                                 .half = half,
                                 .n_half = FILE_BYTES,
                                 .n_copy = 8,
-                                .copy_manifest = half,
-                                .n_copy_manifest = FILE_BYTES,
                                 .train_loss = 0.5};
   struct store_commitment c = {.job = job,
                                .label = {round, 0},

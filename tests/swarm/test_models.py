@@ -23,7 +23,7 @@ def number(label):
 def starts_of_chains(site, after):
     """Rounds whose payload was a full one, which has no copy beside it."""
     return [row[0] for row in site.query("SELECT round FROM publication WHERE round > ? AND manifest IS NOT NULL"
-                                         " AND copy_manifest IS NULL ORDER BY sequence", after)]
+                                         " AND payload IS NOT NULL AND n_copy = 0 ORDER BY sequence", after)]
 
 
 class Models(unittest.TestCase):

@@ -62,7 +62,7 @@ struct kept {
   struct round_label label;
   uint64_t boot_epoch, sequence;
   struct digest chain;
-  uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES];
+  uint8_t manifest[MANIFEST_BYTES], copy_manifest[MANIFEST_BYTES]; /* the copy's where there is one */
   bool has_payload, has_copy;
   double payload, copy;
   struct digest payload_root, copy_root;
@@ -544,6 +544,13 @@ static inline bool label_is_after(struct round_label a, struct round_label b) {
   return a.round != b.round ? a.round > b.round : a.sub > b.sub;
 }
 
+static inline void sign_copy(struct swarm_agent *a, struct kept *k) {
+  struct manifest update;
+  HOLDS(manifest_read(k->manifest, MANIFEST_BYTES, &update) == ERR_OK);
+  struct manifest copy = manifest_of_copy(&update, &k->copy_root, sizeof k->copy);
+  port_sign(a, &copy, k->copy_manifest);
+}
+
 static inline void store_published(struct swarm_agent *a, const struct scribe_job *job) {
   struct durable *d = &a->durable;
   const struct store_publication *p = &job->publication;
@@ -555,7 +562,7 @@ static inline void store_published(struct swarm_agent *a, const struct scribe_jo
   *k = (struct kept){.label = p->label, .boot_epoch = p->boot_epoch, .sequence = p->sequence, .chain = p->chain};
   memcpy(k->manifest, job->manifest, MANIFEST_BYTES);
   k->has_payload = p->payload != NULL;
-  k->has_copy = p->copy_manifest != NULL;
+  k->has_copy = p->n_copy > 0;
   if (k->has_payload) {
     memcpy(&k->payload, job->payload.bytes, sizeof k->payload);
     memcpy(&d->half, job->half.bytes, sizeof d->half);
@@ -566,7 +573,7 @@ static inline void store_published(struct swarm_agent *a, const struct scribe_jo
     d->published = p->label;
   }
   if (k->has_copy)
-    memcpy(k->copy_manifest, job->copy_manifest, MANIFEST_BYTES);
+    sign_copy(a, k);
 }
 
 static inline void store_committed(struct swarm_agent *a, const struct scribe_job *job) {

@@ -33,8 +33,6 @@ static void write_history(const struct site_folder *f, uint64_t n) {
                                         .half = bytes,
                                         .n_half = 8,
                                         .n_copy = 4,
-                                        .copy_manifest = bytes,
-                                        .n_copy_manifest = 8,
                                         .train_loss = 0.5,
                                         .train_seconds = 1.25,
                                         .n_samples = 300};

@@ -100,11 +100,7 @@ static struct scribe_job *publication(const struct desk *d, uint64_t round, enum
   p->half = job->half.bytes;
   p->n_half = job->half.n_bytes;
   p->copy_offset = COPY_OFFSET;
-  p->n_copy = COPY_BYTES;
-  if (kind == DIFFERENCE) {
-    p->copy_manifest = job->copy_manifest;
-    p->n_copy_manifest = sizeof job->copy_manifest;
-  }
+  p->n_copy = kind == DIFFERENCE ? COPY_BYTES : 0;
   return job;
 }
 

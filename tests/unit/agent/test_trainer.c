@@ -126,6 +126,7 @@ static void load(struct site *s) {
 static struct trainer_result *train(struct site *s, uint64_t round, bool start_chain) {
   struct trainer_job *job = job_new(JOB_TRAIN, round);
   job->start_chain = start_chain;
+  job->wants_copy_root = true;
   struct trainer_result *r = run(s, job);
   ck_assert_int_eq(r->error, ERR_OK);
   return r;
@@ -268,6 +269,11 @@ START_TEST(a_training_is_answered_with_payload_and_half) {
   trainer_result_free(merge_nothing(&s, 1));
   r = train(&s, 2, false);
   ck_assert_uint_eq(r->payload.n_bytes, 2 * schema_parameters(s.schema));
+  ck_assert(!digest_is_zero(&r->copy_root));
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 2));
+  r = run(&s, job_new(JOB_TRAIN, 3)); /* that nobody wants a root of */
+  ck_assert(r->error == ERR_OK && digest_is_zero(&r->copy_root));
   trainer_result_free(r);
   site_done(&s);
 }

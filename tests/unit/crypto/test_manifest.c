@@ -85,6 +85,26 @@ START_TEST(golden) {
 }
 END_TEST
 
+/* A copy stands where its update leads: at the chain after a difference, at that of a full one. */
+START_TEST(of_a_copy) {
+  const struct digest root = digest_filled(0x88);
+  for (size_t i = 1; i < N_KINDS; i++) {
+    struct manifest update = manifest_sample(kinds[i]), copy = manifest_of_copy(&update, &root, 4000), back;
+    struct digest after = kinds[i] == MANIFEST_FULL ? update.chain : chain_next(&update.chain, &update.payload_root);
+    struct identity *id = identity_sample();
+    uint8_t bytes[MANIFEST_BYTES];
+    manifest_sign(&copy, id);
+    identity_free(id);
+    manifest_write(&copy, bytes);
+    ck_assert_int_eq(manifest_read(bytes, sizeof bytes, &back), ERR_OK);
+    ck_assert_int_eq(manifest_verify(&back), ERR_OK);
+    ck_assert(back.kind == MANIFEST_FULL && back.encoding == ENCODING_F32 && back.n_payload == 4000);
+    ck_assert(digest_equal(&back.chain, &after) && digest_equal(&back.payload_root, &root));
+    ck_assert(manifest_compare_position(&back, &update) == 0 && digest_equal(&back.copy_root, &update.copy_root));
+  }
+}
+END_TEST
+
 START_TEST(written_and_read_back) {
   for (size_t i = 0; i < N_KINDS; i++) {
     struct manifest m = manifest_sample(kinds[i]), back;
@@ -246,7 +266,7 @@ END_TEST
 int main(void) {
   if (random_open() != ERR_OK)
     return 1;
-  return SUITE_RUN("crypto/manifest", golden, written_and_read_back, one_encoding_and_no_bit_may_flip,
+  return SUITE_RUN("crypto/manifest", golden, of_a_copy, written_and_read_back, one_encoding_and_no_bit_may_flip,
                    other_lengths_are_refused, every_rule_has_its_error, mu_that_is_no_number_is_refused,
                    every_unused_byte_must_be_zero, payload_lengths_have_bounds, only_the_origin_signs,
                    positions_are_ordered_by_epoch_then_sequence, golden_chain);

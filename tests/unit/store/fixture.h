@@ -134,7 +134,7 @@ static inline void file_damage(const struct fixture *f, const struct digest *nam
 enum { ROUND_BYTES = FIXTURE_ROUND_BYTES };
 
 struct round_bytes {
-  uint8_t payload[ROUND_BYTES], half[ROUND_BYTES], model[ROUND_BYTES], manifest[300], copy_manifest[300];
+  uint8_t payload[ROUND_BYTES], half[ROUND_BYTES], model[ROUND_BYTES], manifest[300];
 };
 
 static const struct digest job_one = {{1, 2, 3}};
@@ -152,7 +152,6 @@ static inline struct round_bytes round_bytes(struct round_label label) {
   round_fill(b.half, sizeof b.half, label, 2);
   round_fill(b.model, sizeof b.model, label, 3);
   round_fill(b.manifest, sizeof b.manifest, label, 4);
-  round_fill(b.copy_manifest, sizeof b.copy_manifest, label, 5);
   return b;
 }
 
@@ -171,8 +170,6 @@ static inline struct store_publication publication(const struct store *s, const 
                                     .n_half = sizeof b->half,
                                     .copy_offset = 100,
                                     .n_copy = 1000,
-                                    .copy_manifest = b->copy_manifest,
-                                    .n_copy_manifest = sizeof b->copy_manifest,
                                     .train_loss = 0.5,
                                     .train_seconds = 1.5,
                                     .n_samples = 640};

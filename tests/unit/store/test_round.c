@@ -58,7 +58,6 @@ START_TEST(published_resumes_into_gathering_with_the_same_bytes) {
   ck_assert_uint_eq(entries[0].n_manifest, sizeof b.manifest);
   ck_assert_mem_eq(entries[0].manifest, b.manifest, sizeof b.manifest);
   ck_assert(entries[0].has_copy && entries[0].copy_offset == 100 && entries[0].n_copy == 1000);
-  ck_assert_mem_eq(entries[0].copy_manifest, b.copy_manifest, sizeof b.copy_manifest);
   ck_assert_int_eq(store_file_load(s, &entries[0].payload, ROUND_BYTES, &bytes, &n_bytes), ERR_OK);
   ck_assert_uint_eq(n_bytes, ROUND_BYTES);
   ck_assert_mem_eq(bytes, b.payload, ROUND_BYTES);
@@ -246,8 +245,8 @@ START_TEST(kind_none_is_trained_again) {
   struct round_label label = {.round = 1};
   struct round_bytes b = round_bytes(label);
   struct store_publication p = publication(s, &b, label, 1);
-  p.payload = p.half = p.copy_manifest = NULL;
-  p.n_payload = p.n_half = p.n_copy_manifest = 0;
+  p.payload = p.half = NULL;
+  p.n_payload = p.n_half = 0;
   p.copy_offset = p.n_copy = 0;
   ck_assert_int_eq(store_publish(s, &p), ERR_OK);
   ck_assert_uint_eq(files_count(&f), 0);
