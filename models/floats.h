@@ -16,6 +16,9 @@ void floats_draw(float *out_x, size_t n, double bound, struct rng *rng);
 /* No NaN and no infinity. */
 bool floats_finite(const float *x, size_t n);
 
+/* out ← a + b, and whether all of it is finite; out overlaps nothing else, or is one of them. */
+bool floats_add(const float *a, const float *b, size_t n, float *out);
+
 /* x ← factor·x; with factor 0 all is 0, whatever it was, NaN too. */
 void floats_scale(float *x, size_t n, float factor);
 

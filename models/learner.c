@@ -509,8 +509,11 @@ static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t 
   return rng_u64(&rng);
 }
 
+/* After own_step is known: with a value of x that is not finite it is not either. */
 static bool is_finite(const struct learner *l) {
-  bool finite = floats_finite(l->x, l->n);
+  bool finite = isfinite(l->own_step);
+  for (size_t i = 0; i < l->statistics.n; i++)
+    finite = finite && floats_finite(l->x + l->statistics.list[i].offset, l->statistics.list[i].n);
   for (size_t i = 0; i < n_states(l); i++)
     finite = finite && floats_finite(l->states[i], l->n);
   return finite;
@@ -563,9 +566,9 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   store_all(l);
   if (e)
     return e;
+  l->own_step = learnt_distance(&l->statistics, l->x, l->before.x, l->n);
   if (!is_finite(l))
     return ERR_NON_FINITE;
-  l->own_step = learnt_distance(&l->statistics, l->x, l->before.x, l->n);
   *out_report = (struct train_report){
       .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
   return ERR_OK;
@@ -595,12 +598,8 @@ static enum err encode_full(struct learner *l, uint8_t *out_payload, size_t *out
 }
 
 static enum err encode_difference(struct learner *l, uint8_t *out_payload, size_t *out_n_bytes) {
-  enum err e =
-      codec_encode(l->config.codec, l->x, l->copy, l->n, l->rounding_seed, l->codec_scratch, out_payload, out_n_bytes);
-  if (e)
-    return e;
-  memcpy(l->spare, l->copy, l->n * sizeof *l->copy);
-  return codec_add(l->config.codec.kind, out_payload, *out_n_bytes, l->spare, l->n);
+  return codec_encode(l->config.codec, l->x, l->copy, l->n, l->rounding_seed, l->codec_scratch, out_payload,
+                      out_n_bytes, l->spare);
 }
 
 enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes) {

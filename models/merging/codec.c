@@ -144,14 +144,20 @@ static enum err difference(const float *x, const float *copy, size_t n, float ou
 }
 
 static enum err dense_encode(const struct codec_row *row, const float *x, const float *copy, size_t n_values,
-                             uint64_t seed, uint8_t *out_bytes) {
+                             uint64_t seed, uint8_t *out_bytes, float *out_next) {
   float values[BLOCK];
   for (size_t at = 0; at < n_values; at += BLOCK) {
     size_t n = block_length(at, n_values);
     enum err e = difference(x + at, copy + at, n, values);
     if (e)
       return e;
-    row->encode(values, n, &(struct rounding){seed, at}, out_bytes + row->bytes(at));
+    uint8_t *bytes = out_bytes + row->bytes(at);
+    row->encode(values, n, &(struct rounding){seed, at}, bytes);
+    if (!out_next)
+      continue;
+    MUST(row->decode(bytes, n, values)); /* what an encoder writes is read */
+    if (!floats_add(copy + at, values, n, out_next + at))
+      return ERR_NON_FINITE;
   }
   return ERR_OK;
 }
@@ -166,12 +172,8 @@ static enum err dense_add(const struct codec_row *row, const uint8_t *bytes, siz
       size_t n = block_length(at, n_values);
       if (!row->decode(bytes + row->bytes(at), n, sum))
         return ERR_ENCODING;
-      for (size_t i = 0; i < n; i++)
-        sum[i] = copy[at + i] + sum[i];
-      if (write)
-        memcpy(copy + at, sum, n * sizeof *sum);
-      else if (!floats_finite(sum, n)) /* also when the payload is not, for the copy is finite */
-        return ERR_NON_FINITE;
+      if (!floats_add(copy + at, sum, n, write ? copy + at : sum))
+        return ERR_NON_FINITE; /* also when the payload is not, for the copy is finite */
     }
   return ERR_OK;
 }
@@ -341,16 +343,19 @@ size_t codec_scratch(struct codec c) {
 }
 
 enum err codec_encode(struct codec c, const float *x, const float *copy, size_t n_values, uint64_t seed,
-                      uint32_t *scratch, uint8_t *out_bytes, size_t *out_n_bytes) {
+                      uint32_t *scratch, uint8_t *out_bytes, size_t *out_n_bytes, float *out_next) {
   const struct codec_row *row = row_of(c.kind);
-  if (!row->bytes) {
-    struct entry_writer w = {.at = out_bytes};
-    enum err e = topk_encode(c.fraction, x, copy, n_values, scratch, &w);
-    *out_n_bytes = (size_t)(w.at - out_bytes);
-    return e;
+  if (row->bytes) {
+    *out_n_bytes = row->bytes(n_values);
+    return dense_encode(row, x, copy, n_values, seed, out_bytes, out_next);
   }
-  *out_n_bytes = row->bytes(n_values);
-  return dense_encode(row, x, copy, n_values, seed, out_bytes);
+  struct entry_writer w = {.at = out_bytes};
+  enum err e = topk_encode(c.fraction, x, copy, n_values, scratch, &w);
+  *out_n_bytes = (size_t)(w.at - out_bytes);
+  if (e || !out_next)
+    return e;
+  memcpy(out_next, copy, n_values * sizeof *copy);
+  return topk_add(out_bytes, *out_n_bytes, out_next, n_values);
 }
 
 enum err codec_add(enum codec_kind kind, const uint8_t *bytes, size_t n_bytes, float *copy, size_t n_values) {

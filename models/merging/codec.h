@@ -59,10 +59,10 @@ double codec_gamma(struct codec c);
 size_t codec_scratch(struct codec c);
 
 /* Writes Q(x − copy) into out_bytes, which has room for codec_bound; `seed` decides how q8 and q4 round; scratch
- * [codec_scratch], any contents, lost after the call. ERR_NON_FINITE: a difference is not finite; out_bytes is then
- * undefined. */
+ * [codec_scratch], any contents, lost after the call. out_next [n], NULL where nobody wants it: the copy with this difference
+ * added, as codec_add adds it. ERR_NON_FINITE: a difference or a sum is not finite; what was written is then undefined. */
 MUST_USE enum err codec_encode(struct codec c, const float *x, const float *copy, size_t n_values, uint64_t seed,
-                               uint32_t *scratch, uint8_t *out_bytes, size_t *out_n_bytes);
+                               uint32_t *scratch, uint8_t *out_bytes, size_t *out_n_bytes, float *out_next);
 
 /* copy ← copy + decode(bytes). ERR_LENGTH: a payload of this kind has another length, ends within an entry or has more
  * than CODEC_MAX_FRACTION of the values; ERR_ENCODING: no such kind, or a scale, value, gap or index that no encoder writes;

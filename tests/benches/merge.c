@@ -114,7 +114,7 @@ static void f16(void) {
 
 static void encode(struct codec c) {
   size_t n;
-  MUST(codec_encode(c, models[0], own_copy, P, 7, scratch, payload, &n) == ERR_OK && n > 0);
+  MUST(codec_encode(c, models[0], own_copy, P, 7, scratch, payload, &n, NULL) == ERR_OK && n > 0);
 }
 
 static void f16_codec(void) {

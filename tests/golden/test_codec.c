@@ -86,7 +86,7 @@ static void check_payload(char *line) {
   size_t n = read_hex(&rest, bytes) / 4, n_payload = read_hex(&rest, payload), n_encoded;
   ck_assert_uint_eq(read_hex(&rest, sums), 4 * n);
   memcpy(x, bytes, 4 * n);
-  ck_assert_int_eq(codec_encode(c, x, copy, n, seed, scratch, encoded, &n_encoded), ERR_OK);
+  ck_assert_int_eq(codec_encode(c, x, copy, n, seed, scratch, encoded, &n_encoded, NULL), ERR_OK);
   ck_assert_msg(n_encoded == n_payload && memcmp(encoded, payload, n_payload) == 0, "%zu values as %s", n,
                 codec_name(c.kind));
   for (size_t i = 0; i < n; i++)

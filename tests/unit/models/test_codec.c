@@ -32,9 +32,14 @@ static struct codec of(enum codec_kind kind) {
   return (struct codec){kind, kind == CODEC_TOPK ? 0.1 : 0};
 }
 
+/* The copy to come is what whoever is sent the bytes adds up. */
 static size_t encode(enum codec_kind kind, const float *x, const float *copy, uint64_t seed, uint8_t bytes[4 * N]) {
   size_t n_bytes;
-  ck_assert_int_eq(codec_encode(of(kind), x, copy, N, seed, scratch, bytes, &n_bytes), ERR_OK);
+  float next[N], added[N];
+  memcpy(added, copy, sizeof added);
+  ck_assert_int_eq(codec_encode(of(kind), x, copy, N, seed, scratch, bytes, &n_bytes, next), ERR_OK);
+  ck_assert_int_eq(codec_add(kind, bytes, n_bytes, added, N), ERR_OK);
+  ck_assert_mem_eq(next, added, sizeof next);
   ck_assert_uint_le(n_bytes, codec_bound(of(kind), N));
   ck_assert_uint_le(codec_scratch(of(kind)), SELECT_BINS);
   ck_assert(kind == CODEC_TOPK || n_bytes == codec_bound(of(kind), N));
@@ -183,7 +188,7 @@ START_TEST(bound_holds_for_long_gaps) {
       x[i] = i % step == step - 1 ? 1 : 0;
     struct codec c = {CODEC_TOPK, floor((double)LONG / (double)step) / LONG};
     size_t n_bytes;
-    ck_assert_int_eq(codec_encode(c, x, none, LONG, 0, scratch, bytes, &n_bytes), ERR_OK);
+    ck_assert_int_eq(codec_encode(c, x, none, LONG, 0, scratch, bytes, &n_bytes, NULL), ERR_OK);
     ck_assert_uint_le(n_bytes, codec_bound(c, LONG));
     memset(none, 0, sizeof none);
     ck_assert_int_eq(codec_add(CODEC_TOPK, bytes, n_bytes, none, LONG), ERR_OK);
@@ -238,10 +243,11 @@ START_TEST(non_finite_is_not_encoded) {
     for (size_t i = 0; i < 3; i++) {
       float x[N] = {0}, copy[N] = {0};
       x[N - 1] = bad[i];
-      ck_assert_int_eq(codec_encode(of((enum codec_kind)c), x, copy, N, 0, scratch, bytes, &n_bytes), ERR_NON_FINITE);
+      ck_assert_int_eq(codec_encode(of((enum codec_kind)c), x, copy, N, 0, scratch, bytes, &n_bytes, NULL),
+                       ERR_NON_FINITE);
     }
   float x[N] = {FLT_MAX}, copy[N] = {-FLT_MAX}; /* the difference overflows */
-  ck_assert_int_eq(codec_encode(of(CODEC_F16), x, copy, N, 0, scratch, bytes, &n_bytes), ERR_NON_FINITE);
+  ck_assert_int_eq(codec_encode(of(CODEC_F16), x, copy, N, 0, scratch, bytes, &n_bytes, NULL), ERR_NON_FINITE);
 }
 END_TEST
 

@@ -22,6 +22,34 @@ START_TEST(a_scale_of_zero_clears_what_is_not_finite) {
 }
 END_TEST
 
+/* At every length, so in whole vectors and in what is left of them; wherever the one stands. */
+START_TEST(what_is_not_finite_is_found) {
+  enum { N = 67 };
+  float a[N], b[N], out[N];
+  for (size_t n = 0; n <= N; n++) {
+    for (size_t i = 0; i < n; i++) {
+      a[i] = 1.5f + (float)i;
+      b[i] = -0.25f * (float)i;
+    }
+    ck_assert(floats_finite(a, n) && floats_add(a, b, n, out));
+    for (size_t i = 0; i < n; i++)
+      ck_assert(out[i] == 1.5f + (float)i - 0.25f * (float)i);
+    ck_assert(floats_add(a, b, n, b)); /* onto itself */
+    ck_assert_mem_eq(b, out, n * sizeof *b);
+    for (size_t at = 0; at < n; at++) {
+      static const float endless[] = {NAN, INFINITY, -INFINITY};
+      float held = a[at];
+      a[at] = endless[at % 3];
+      ck_assert(!floats_finite(a, n) && !floats_add(a, b, n, out) && !isfinite(floats_distance(a, b, n)));
+      a[at] = held;
+    }
+  }
+  a[0] = b[0] = 3e38f;
+  ck_assert(!floats_add(a, b, 1, out) && isinf(out[0])); /* of two that are */
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("models/floats", a_median_is_in_the_middle, a_scale_of_zero_clears_what_is_not_finite);
+  return SUITE_RUN("models/floats", a_median_is_in_the_middle, a_scale_of_zero_clears_what_is_not_finite,
+                   what_is_not_finite_is_found);
 }
