@@ -99,9 +99,9 @@ static void start(struct agent_job *j, struct publication *p) {
   agent_call(j->agent, &c->call);
 }
 
-enum err copies_find(struct agent_job *j, size_t peer, uint8_t out_bytes[MANIFEST_BYTES]) {
+enum err copies_find(struct agent_job *j, size_t peer, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]) {
   uint64_t sequence;
-  enum err e = outbox_find_full(&j->outbox, round_copy_for(j->round, peer), out_bytes, &sequence);
+  enum err e = outbox_find_full(&j->outbox, round, out_bytes, &sequence);
   if (e != ERR_NOT_YET || sequence == 0)
     return e;
   struct publication *p = outbox_find(&j->outbox, sequence);

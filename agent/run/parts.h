@@ -195,8 +195,9 @@ void book_change(struct agent *a, uint64_t client, struct known_file *k, enum jo
 
 /* ---- copies.c: full copies of what peers hold of us ---- */
 
-/* The manifest of the one for this peer. ERR_NOT_YET: it is offered when it is signed, or there is none yet; ERR_GONE. */
-MUST_USE enum err copies_find(struct agent_job *j, size_t peer, uint8_t out_bytes[MANIFEST_BYTES]);
+/* The manifest of the one for this peer, of this round if there is one. ERR_NOT_YET: it is offered when it is signed, or there
+ * is none yet; ERR_GONE. */
+MUST_USE enum err copies_find(struct agent_job *j, size_t peer, uint64_t round, uint8_t out_bytes[MANIFEST_BYTES]);
 
 /* ---- serving.c ---- */
 

@@ -113,7 +113,7 @@ static enum err find_manifest(void *context, size_t peer, size_t job, enum manif
                               uint8_t out_bytes[MANIFEST_BYTES]) {
   struct agent_job *j = job_of(context, job);
   if (kind == MANIFEST_FULL)
-    return i > 0 ? ERR_NOT_FOUND : copies_find(j, peer, out_bytes);
+    return i > 0 ? ERR_NOT_FOUND : copies_find(j, peer, round_copy_for(j->round, peer), out_bytes);
   return outbox_find_link(&j->outbox, first, i, out_bytes);
 }
 
