@@ -15,6 +15,8 @@
 
 enum { BEFORE = 100, COPY = 40 * CHUNK_BYTES + 12, FILE_BYTES = BEFORE + COPY + 50, ROUND = 5, SEQUENCE = 7 };
 
+static const struct gossip_job_config the_job = {.job = {{3}}, .schema_text = "", .contract_text = ""};
+
 struct bench {
   struct site_folder folder;
   struct config *config;
@@ -42,17 +44,17 @@ static void open_peer(struct bench *b) {
   struct identity *peer = identity_numbered(1);
   b->peer.key = *identity_public(peer);
   identity_free(peer);
-  struct gossip_events events = agent_gossip_events(&b->a);
-  struct gossip_job_config job = {.job = {{3}}, .schema_text = "", .contract_text = ""};
+  const struct gossip_job_config *jobs[] = {&the_job};
   struct gossip_config config = {.identity = b->a.identity,
                                  .peers = &b->peer,
                                  .n_peers = 1,
-                                 .jobs = &job,
+                                 .jobs = jobs,
                                  .n_jobs = 1,
                                  .payload_max_bytes = 1 << 20,
                                  .payload_bound = 1 << 20,
-                                 .now_ms = read_clock};
-  enum err e = gossip_open(&config, &events, &b->a.gossip, why);
+                                 .now_ms = read_clock,
+                                 .events_context = &b->a};
+  enum err e = gossip_open(&config, &agent_gossip_events, &b->a.gossip, why);
   ck_assert_msg(e == ERR_OK, "%s", why);
 }
 
