@@ -56,8 +56,17 @@ void round_free(struct round_machine *m) {
   free(m);
 }
 
+/* kind, and what else of struct round_input the event has; __VA_ARGS__ cannot be empty. */
+#define HEAR(m, KIND, ...) machine_hear(m, &(struct round_input){.kind = INPUT_##KIND, __VA_ARGS__})
+
 void round_release(struct round_machine *m) {
+  HEAR(m, RELEASE, .peer = SIZE_MAX);
   machine_release(m);
+}
+
+void machine_hear(const struct round_machine *m, const struct round_input *input) {
+  if (m->ports->hear)
+    m->ports->hear(m->self.context, input);
 }
 
 void machine_wake(struct round_machine *m) {
@@ -102,6 +111,8 @@ void machine_put_write(struct round_machine *m, struct scribe_job *job) {
 
 void round_start(struct round_machine *m, const struct store_resume *resume, struct buffer half, struct buffer model,
                  const struct position *positions, uint64_t now_ms) {
+  HEAR(m, START, .now_ms = now_ms, .peer = SIZE_MAX, .first = half.n_bytes, .second = model.n_bytes, .what = resume,
+       .more = positions, .n = m->self.n_peers);
   m->resume_at = resume->at;
   m->committed = m->reached = resume->committed;
   m->in_work = resume->at == RESUME_PUBLISHED ? resume->published : resume->committed;
@@ -162,6 +173,7 @@ static void on_scale_result(struct round_machine *m, const struct trainer_result
 }
 
 void round_on_trained(struct round_machine *m, struct trainer_result *result, uint64_t now_ms) {
+  HEAR(m, TRAINED, .now_ms = now_ms, .peer = SIZE_MAX, .what = result);
   machine_wake(m);
   if (result->kind == JOB_TRAIN) {
     machine_on_train_result(m, result);
@@ -203,6 +215,7 @@ static void halt(struct round_machine *m, struct scribe_result *r, uint64_t now_
 }
 
 void round_set_tight(struct round_machine *m, bool is_tight) {
+  HEAR(m, TIGHT, .peer = SIZE_MAX, .flag = is_tight);
   m->is_tight = is_tight;
 }
 
@@ -224,13 +237,14 @@ static void retry_writing(struct round_machine *m, uint64_t now_ms) {
 }
 
 void round_epoch_rises(struct round_machine *m, uint64_t above) {
+  HEAR(m, EPOCH_RISES, .peer = SIZE_MAX, .first = above);
   machine_wake(m);
   m->starts_chain = true;
   if (above > m->raising_above)
     m->raising_above = above;
 }
 
-void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
+static void on_epoch(struct round_machine *m, uint64_t boot_epoch) {
   machine_wake(m);
   m->self.boot_epoch = boot_epoch;
   if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
@@ -239,6 +253,11 @@ void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
   }
   m->raising_above = 0;
   machine_publish_waiting(m);
+}
+
+void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch) {
+  HEAR(m, EPOCH_ROSE, .peer = SIZE_MAX, .first = boot_epoch);
+  on_epoch(m, boot_epoch);
 }
 
 static void on_durable(struct round_machine *m, const struct scribe_result *r, uint64_t now_ms) {
@@ -254,13 +273,14 @@ static void on_durable(struct round_machine *m, const struct scribe_result *r, u
   else if (r->kind == SCRIBE_ROLL_BACK)
     machine_on_rolled_back(m, r);
   else
-    round_epoch_rose(m, r->boot_epoch);
+    on_epoch(m, r->boot_epoch);
 }
 
 /* The caller has already set the publication's bytes up for serving. Every other failure than a full or read-only disk
  * has ended the process. */
 void round_on_written(struct round_machine *m, struct scribe_result *result, uint64_t now_ms) {
   MUST(scribe_kind_is_of_round(result->kind));
+  HEAR(m, WRITTEN, .now_ms = now_ms, .peer = SIZE_MAX, .what = result);
   machine_wake(m);
   if (result->kind == SCRIBE_LOAD_MODEL)
     machine_on_model_loaded(m, result); /* whatever came of it */
@@ -303,6 +323,7 @@ void machine_quarantine(struct round_machine *m, size_t peer, const char *name, 
 }
 
 void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err reason, uint64_t now_ms) {
+  HEAR(m, SESSION, .now_ms = now_ms, .peer = peer, .flag = is_up, .reason = reason);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   if (p->has_session && !is_up) {
@@ -316,6 +337,7 @@ void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err
 
 void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job *hello, const struct manifest *proof,
                     uint64_t now_ms) {
+  HEAR(m, HELLO, .now_ms = now_ms, .peer = peer, .flag = proof != NULL, .what = hello, .more = proof);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   bool was_absent = p->is_absent;
@@ -334,13 +356,14 @@ void round_on_hello(struct round_machine *m, size_t peer, const struct hello_job
 }
 
 void round_on_refused_job(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  HEAR(m, REFUSED_JOB, .now_ms = now_ms, .peer = peer, .reason = reason);
   machine_wake(m);
-  (void)now_ms;
   m->peers[peer].job_reason = reason;
   m->peers[peer].has_hello = false;
 }
 
 void round_on_state(struct round_machine *m, size_t peer, const struct wire_state *state, uint64_t now_ms) {
+  HEAR(m, STATE, .now_ms = now_ms, .peer = peer, .what = state);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   p->state = (struct peer_state){state->follows, state->finished, state->phase, state->round, state->round_in_work};
@@ -359,6 +382,7 @@ uint64_t round_copy_for(const struct round_machine *m, size_t peer) {
 }
 
 void round_on_manifest(struct round_machine *m, size_t peer, const struct manifest *manifest, uint64_t now_ms) {
+  HEAR(m, MANIFEST, .now_ms = now_ms, .peer = peer, .what = manifest);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   enum err e = inbox_manifest(&p->inbox, manifest);
@@ -376,6 +400,7 @@ void round_on_manifest(struct round_machine *m, size_t peer, const struct manife
 
 void round_on_payload(struct round_machine *m, size_t peer, const struct manifest *manifest, uint8_t *payload,
                       uint64_t now_ms) {
+  HEAR(m, PAYLOAD, .now_ms = now_ms, .peer = peer, .what = manifest);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   inbox_payload(&p->inbox, manifest, payload);
@@ -392,6 +417,7 @@ void round_on_payload(struct round_machine *m, size_t peer, const struct manifes
 }
 
 void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint64_t now_ms) {
+  HEAR(m, FAILED, .now_ms = now_ms, .peer = peer, .reason = reason);
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   p->is_slow_to_download = p->is_slow_to_download || reason == ERR_TIMED_OUT;
@@ -400,9 +426,8 @@ void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint
 }
 
 void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms) {
+  HEAR(m, DONE, .now_ms = now_ms, .peer = peer, .reason = outcome, .first = sequence);
   machine_wake(m);
-  (void)outcome;
-  (void)now_ms;
   if (sequence > m->peers[peer].taken_sequence && sequence <= m->own.sequence)
     m->peers[peer].taken_sequence = sequence;
 }
@@ -462,6 +487,7 @@ static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
 uint64_t round_tick(struct round_machine *m, uint64_t now_ms) {
   if (now_ms < m->due_ms)
     return m->due_ms;
+  HEAR(m, TICK, .now_ms = now_ms, .peer = SIZE_MAX);
   retry_writing(m, now_ms);
   if (now_ms >= m->held_until_ms)
     machine_release(m);
@@ -505,6 +531,7 @@ void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_j
 }
 
 void round_set_traffic(struct round_machine *m, uint64_t sent_bytes, uint64_t received_bytes) {
+  HEAR(m, TRAFFIC, .peer = SIZE_MAX, .first = sent_bytes, .second = received_bytes);
   m->sent_bytes = sent_bytes;
   m->received_bytes = received_bytes;
 }

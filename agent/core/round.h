@@ -80,6 +80,45 @@ struct round_self {
   void *context; /* of the ports */
 };
 
+enum round_input_kind {
+  INPUT_START,
+  INPUT_SESSION,
+  INPUT_HELLO,
+  INPUT_REFUSED_JOB,
+  INPUT_STATE,
+  INPUT_MANIFEST,
+  INPUT_PAYLOAD,
+  INPUT_FAILED,
+  INPUT_DONE,
+  INPUT_TRAINED,
+  INPUT_WRITTEN,
+  INPUT_EPOCH_RISES,
+  INPUT_EPOCH_ROSE,
+  INPUT_ROLL_BACK,
+  INPUT_IMPORT,
+  INPUT_TIGHT,
+  INPUT_TRAFFIC,
+  INPUT_RELEASE,
+  INPUT_TICK, /* that does something */
+  N_ROUND_INPUTS
+};
+
+/* One call of a function below, before it does anything: its arguments, borrowed. */
+struct round_input {
+  enum round_input_kind kind;
+  uint64_t now_ms; /* 0: the event has none */
+  size_t peer;     /* SIZE_MAX: none */
+  bool flag;       /* SESSION: it is up. HELLO: with a proof. TIGHT */
+  enum err reason; /* of SESSION, REFUSED_JOB, FAILED; DONE: the outcome */
+  /* START: lengths of half and model. DONE: the sequence. EPOCH_…: above, boot epoch. TRAFFIC: sent, received. ROLL_BACK: at */
+  uint64_t first, second;
+  struct round_label label; /* ROLL_BACK */
+  /* START: store_resume and positions [n]. HELLO: hello_job and the proof's manifest. STATE: wire_state. MANIFEST, PAYLOAD:
+   * manifest. TRAINED: trainer_result. WRITTEN: scribe_result. ROLL_BACK: the note. IMPORT: the path */
+  const void *what, *more;
+  size_t n;
+};
+
 /* `context` is round_self's. */
 struct round_ports {
   struct inbox_ports inbox;                              /* ask, fetch, cancel */
@@ -92,6 +131,8 @@ struct round_ports {
   void (*count)(void *context, size_t peer, enum err reason);
   /* Something worth a log line and a row: a stable name, the peer it is about (SIZE_MAX: none), a sentence. */
   void (*note)(void *context, const char *name, size_t peer, const char *text);
+  /* What comes in, between two events of the machine; NULL: nobody listens. */
+  void (*hear)(void *context, const struct round_input *input);
 };
 
 struct round_machine;

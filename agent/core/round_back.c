@@ -11,6 +11,9 @@ static void forget_path(struct round_machine *m) {
 }
 
 enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note, int64_t at_unix_s) {
+  machine_hear(m,
+               &(struct round_input){
+                   .kind = INPUT_ROLL_BACK, .peer = SIZE_MAX, .first = (uint64_t)at_unix_s, .label = to, .what = note});
   if (m->back.stage != BACK_NONE)
     return !m->back.path && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= STORE_NOTE_BYTES)
@@ -30,6 +33,7 @@ enum err round_on_roll_back(struct round_machine *m, struct round_label to, cons
 }
 
 enum err round_on_import(struct round_machine *m, const char *path) {
+  machine_hear(m, &(struct round_input){.kind = INPUT_IMPORT, .peer = SIZE_MAX, .what = path});
   if (m->back.stage != BACK_NONE)
     return ERR_BUSY;
   if (strlen(path) >= MAX_PATH_BYTES || path[0] == '\0')

@@ -103,6 +103,8 @@ struct round_machine {
 
 /* ---- round.c ---- */
 
+/* Whoever listens hears what comes in. */
+void machine_hear(const struct round_machine *m, const struct round_input *input);
 /* Something happened: the next tick looks at everything that may follow. */
 void machine_wake(struct round_machine *m);
 /* The peer's inbox has room or lacks something that it did not: the tick looks after it. */

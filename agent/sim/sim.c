@@ -375,6 +375,8 @@ static void start_machine(struct sim_agent *a) {
     sim_own_config(a)->meet_ms = 0;
   }
   MUST(round_new(sim_config(a), &self, &sim_round_ports, &a->machine) == ERR_OK);
+  if (a->sim->watch.made)
+    a->sim->watch.made(a->sim->watch.context, a);
   struct store_resume resume = resume_of(d);
   struct position *merged = zeros(a->n_peers, sizeof *merged);
   for (size_t i = 0; i < a->n_peers; i++)

@@ -180,6 +180,7 @@ struct sim_watch {
   void *context;
   void (*broken)(void *context, const struct sim_agent *a, enum sim_invariant i);
   void (*committed)(void *context, const struct sim_agent *a, const struct store_commitment *c);
+  void (*made)(void *context, struct sim_agent *a); /* its round machine, which is not started yet */
   /* As round_ports.note; `about` is an agent or SIZE_MAX. */
   void (*noted)(void *context, const struct sim_agent *a, const char *name, size_t about, const char *text);
 };
