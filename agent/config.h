@@ -98,6 +98,7 @@ struct config {
   uint32_t keep_last, keep_best; /* models in the store: the newest, and the best on the validation split */
   uint32_t store_max_mib;        /* 0: no cap */
   uint32_t payload_max_mib;
+  uint32_t trace_mib;  /* 0: nothing is recorded */
   uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
   enum kernels_mode kernels;
   enum metered metered;

@@ -30,6 +30,11 @@ int sim_random(struct call *call);   /* sim_random.c: --random */
 int sim_replay(struct call *call);   /* sim_replay.c: --replay */
 int sim_plan(struct call *call);     /* sim_plan.c: --from */
 
+/* sim_replay_agent.c: of what a deployed agent recorded (agent/core/record.h). stop_at: an event; 0: none. */
+enum { MAX_AGENT_TRACE_BYTES = (1024 << 20) + (1 << 10) };
+bool sim_is_agent_trace(const char *path);
+int sim_replay_agent(struct call *call, uint64_t stop_at);
+
 /* The first invariant that did not hold; null: all held. */
 json_t *sim_broken_json(const struct sim *s);
 

@@ -135,6 +135,8 @@ int sim_replay(struct call *call) {
   enum err e = stop_at ? scalar_integer(stop_at, 1, MAX_TRACE_RECORDS, &r.stop_at, why) : ERR_OK;
   if (e)
     return answer_error(call, EXIT_USAGE, err_name(e), NULL, "--stop-at: %s", why);
+  if (sim_is_agent_trace(path))
+    return sim_replay_agent(call, r.stop_at);
   e = trace_open(path, &r.reader, &c, why);
   if (e)
     return answer_error(call, EXIT_USAGE, err_name(e), NULL, "%s", why);

@@ -23,6 +23,7 @@ int verb_run(struct call *call);
 int verb_status(struct call *call);
 int verb_events(struct call *call);
 int verb_wait(struct call *call);
+int verb_trace(struct call *call);
 int verb_health(struct call *call);
 int verb_demo(struct call *call);
 int verb_tune(struct call *call);

@@ -277,6 +277,8 @@ static void stop(struct agent *a) {
   for (size_t i = 0; i < a->n_jobs; i++)
     if (a->jobs[i]->round)
       round_release(a->jobs[i]->round);
+  if (a->exit_code == EXIT_INTERNAL)
+    recordings_keep(a);
   gossip_close(a->gossip, ERR_STOPPED);
   scribe_stop(a->scribe); /* before what it may be reading into */
   for (size_t i = 0; i < MAX_JOBS_IN_HELLO; i++)

@@ -195,6 +195,7 @@ static const struct {
     {"serve", agent_answer_serve, true},
     {"roll-back", agent_answer_roll_back, true},
     {"import", agent_answer_import, true},
+    {"trace", agent_answer_trace, true},
     {"jobs", answer_jobs, true},
     {"job-propose", answer_job_propose, true},
     {"job-accept", answer_job_accept, true},

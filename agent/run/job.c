@@ -127,6 +127,7 @@ void job_free(struct agent_job *j) {
   trainer_stop(j->trainer);
   past_done(&j->past);
   round_free(j->round);
+  recorder_free(j->recorder);
   pool_free(j->pool);
   outbox_done(&j->outbox);
   schema_free(j->schema);
@@ -194,7 +195,9 @@ enum err job_start_round(struct agent_job *j) {
                 &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   enum err e = pooling_start(j);
-  return e == ERR_OK ? round_new(&j->rules, &self, &agent_round_ports, &j->round) : e;
+  if (e == ERR_OK)
+    e = round_new(&j->rules, &self, &agent_round_ports, &j->round);
+  return e == ERR_OK ? recording_start(j) : e;
 }
 
 enum err job_start_trainer(struct agent_job *j) {

@@ -8,6 +8,7 @@
 #include "agent/config.h"
 #include "agent/core/disk.h"
 #include "agent/core/pool.h"
+#include "agent/core/recorder.h"
 #include "agent/core/round.h"
 #include "agent/exit.h"
 #include "agent/job_words.h"
@@ -58,6 +59,7 @@ struct agent_job {
   struct gossip_job_config told; /* what gossip says of it */
   struct round_config rules;
   struct round_machine *round;
+  struct recorder *recorder; /* of it; NULL: off */
   struct outbox outbox;
   struct pool *pool;                                                /* NULL unless the job's scaling is pooled */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
@@ -264,6 +266,12 @@ json_t *status_health_json(const struct agent *a);
 
 /* A number that moves with what people wait for: word, phase, round, and the state of each peer. */
 uint64_t status_change(const struct agent_job *j);
+
+/* recording.c: the flight recorders of the jobs. After job->round is made; nothing where trace_mib is 0. */
+MUST_USE enum err recording_start(struct agent_job *j);
+void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request);
+/* The agent ends by a fault: each ring as a file in the state directory. */
+void recordings_keep(const struct agent *a);
 
 /* answers.c: what the control socket is asked. */
 struct control_events agent_control_events(struct agent *a);

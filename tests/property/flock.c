@@ -64,7 +64,7 @@ struct sim *flock_new(size_t n, size_t dims) {
   }
   HOLDS(random_open() == ERR_OK);
   struct sim *f = sim_new(n, dims, 0);
-  f->watch = (struct sim_watch){stories, on_broken, on_committed, on_noted};
+  f->watch = (struct sim_watch){.context = stories, .broken = on_broken, .committed = on_committed, .noted = on_noted};
   for (size_t i = 0; i < n; i++)
     for (size_t k = 0; k < n; k++)
       if (k != i)

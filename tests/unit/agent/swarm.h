@@ -702,7 +702,8 @@ static inline void swarm_start(struct swarm *s, size_t which) {
                                            port_state_changed,
                                            port_done,
                                            port_count,
-                                           port_note};
+                                           port_note,
+                                           NULL};
   HOLDS(round_new(&a->config, &self, &ports, &a->machine) == ERR_OK);
   struct store_resume resume = {
       .committed = d->committed, .n_short = d->n_short, .has_roll_back = d->has_roll_back, .roll_back = d->roll_back};

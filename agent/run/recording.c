@@ -1,0 +1,134 @@
+/* `trace_mib`: what a job's round machine was told and did, in a ring, and as a file when somebody asks or the agent breaks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core/record.h"
+#include "agent/core/recorder.h"
+#include "agent/file.h"
+#include "agent/run/log.h"
+#include "agent/run/parts.h"
+#include "agent/run/snapshot.h"
+#include "base/fd.h"
+
+enum { TRACE_MODE = 0600 };
+
+enum err recording_start(struct agent_job *j) {
+  uint64_t mib = j->agent->config->trace_mib;
+  if (mib == 0)
+    return ERR_OK;
+  enum err e = recorder_new((size_t)mib << 20, &j->recorder);
+  if (e == ERR_OK)
+    recorder_attach(j->recorder, j->round);
+  return e;
+}
+
+/* A new file's bytes: the first line, then the records. Freed by the caller; NULL: no memory. */
+static uint8_t *file_bytes(const struct recorder *r, size_t *out_n) {
+  *out_n = N_RECORD_MAGIC + recorder_bytes(r);
+  uint8_t *bytes = malloc(*out_n);
+  if (!bytes)
+    return NULL;
+  memcpy(bytes, RECORD_MAGIC, N_RECORD_MAGIC);
+  recorder_copy(r, bytes + N_RECORD_MAGIC);
+  return bytes;
+}
+
+/* Closes the descriptor. */
+static enum err write_all(int fd, const uint8_t *bytes, size_t n) {
+  if (fd < 0)
+    return err_from_errno(errno);
+  enum err e = fd_write_all(fd, bytes, n);
+  if (close(fd) != 0 && e == ERR_OK)
+    e = err_from_errno(errno);
+  return e;
+}
+
+/* ---- when somebody asks --------------------------------------------------------------------------------------------- */
+
+struct trace_call {
+  struct agent_call call;
+  uint64_t client;
+  uint8_t *bytes;
+  size_t n_bytes;
+  char path[MAX_PATH_BYTES]; /* in the state directory */
+};
+
+static enum err run(struct store *store, struct scribe_call *call) {
+  struct trace_call *t = (struct trace_call *)call;
+  (void)store;
+  int fd = mkostemp(t->path, O_CLOEXEC);
+  enum err e = write_all(fd, t->bytes, t->n_bytes);
+  if (e != ERR_OK && fd >= 0)
+    unlink(t->path);
+  return e;
+}
+
+static void done(struct agent *a, struct agent_call *call, enum err e) {
+  const struct trace_call *t = (const struct trace_call *)call;
+  if (e != ERR_OK)
+    control_fail(a->control, t->client, e, "the trace could not be written into the state directory",
+                 "make room there");
+  else
+    control_answer(a->control, t->client,
+                   json_pack("{s:s, s:I}", "file", strrchr(t->path, '/') + 1, "bytes", (json_int_t)t->n_bytes));
+}
+
+static void drop(struct scribe_call *call) {
+  struct trace_call *t = (struct trace_call *)call;
+  free(t->bytes);
+  free(t);
+}
+
+void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request) {
+  const struct agent_job *j = agent_asked_job(a, client, request);
+  if (!j)
+    return;
+  if (!j->recorder || recorder_bytes(j->recorder) == 0) {
+    control_fail(a->control, client, ERR_NOT_FOUND,
+                 j->recorder ? "one checkpoint of this job is longer than trace_mib: set more"
+                             : "this agent records nothing: set trace_mib in its site file, 16 say, and restart it",
+                 NULL);
+    return;
+  }
+  struct trace_call *t = calloc(1, sizeof *t);
+  uint8_t *bytes = t ? file_bytes(j->recorder, &t->n_bytes) : NULL;
+  enum err e = bytes ? path_join(a->config->state_dir, TRACE_FILE "XXXXXX", t->path) : ERR_NO_MEMORY;
+  if (e != ERR_OK) {
+    free(bytes);
+    free(t);
+    control_fail(a->control, client, e, err_sentence(e), NULL);
+    return;
+  }
+  t->call = (struct agent_call){.scribe = {run, drop}, .done = done};
+  t->client = client;
+  t->bytes = bytes;
+  agent_call(a, &t->call);
+}
+
+/* ---- when the agent breaks ------------------------------------------------------------------------------------------ */
+
+static void keep(const struct agent_job *j) {
+  const struct job_config *job = &j->config->job;
+  char name[JOB_WORDS_BYTES + sizeof "failed-.trace"], words[JOB_WORDS_BYTES], path[MAX_PATH_BYTES];
+  size_t n;
+  job_words_write(job->name, job->version, words);
+  snprintf(name, sizeof name, "failed-%s.trace", words);
+  uint8_t *bytes = file_bytes(j->recorder, &n);
+  enum err e = bytes ? path_join(j->agent->config->state_dir, name, path) : ERR_NO_MEMORY;
+  if (e == ERR_OK)
+    e = write_all(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, TRACE_MODE), bytes, n);
+  free(bytes);
+  if (e == ERR_OK)
+    log_event(LOG_INFO, "trace-kept", NULL, LOG_FIELDS(log_text("file", path)));
+}
+
+void recordings_keep(const struct agent *a) {
+  for (size_t i = 0; i < a->n_jobs; i++)
+    if (a->jobs[i]->recorder)
+      keep(a->jobs[i]);
+}
