@@ -1,8 +1,10 @@
 /* starling sim --replay of what a deployed agent recorded: its round machine is told the same and must do the same. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/cli/answer.h"
 #include "agent/cli/sim.h"
@@ -11,6 +13,7 @@
 #include "agent/core/round_machine.h"
 #include "agent/file.h"
 #include "agent/scalar.h"
+#include "base/fd.h"
 
 static json_t *label_json(struct round_label label) {
   char text[ROUND_LABEL_BYTES];
@@ -75,13 +78,16 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
             json_string_value(json_object_get(difference, "now")));
 }
 
+/* A FIFO is none, and is not waited for. */
 bool sim_is_agent_trace(const char *path) {
   char head[N_RECORD_MAGIC_NAME];
-  FILE *in = fopen(path, "rb");
-  bool is = in && fread(head, 1, sizeof head, in) == sizeof head && memcmp(head, RECORD_MAGIC, sizeof head) == 0;
-  if (in)
-    fclose(in);
-  return is;
+  size_t n = 0;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  enum err e = fd_read_full(fd, head, sizeof head, &n);
+  close(fd);
+  return e == ERR_OK && n == sizeof head && memcmp(head, RECORD_MAGIC, sizeof head) == 0;
 }
 
 static int refuse(struct call *call, enum err e, uint64_t event) {
