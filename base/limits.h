@@ -46,7 +46,7 @@ enum {
   MAX_MEMBERS = 1024,   /* of a swarm that an agent knows of, itself included */
   MAX_INTRODUCED = 512, /* … of whom one peer told it */
   KEEP_PAYLOADS = 8,    /* K: links of the own chain that a peer can still fetch */
-  MIN_FETCH_WINDOW_BYTES = 256 * 1024,
+  FIRST_FETCH_WINDOW_BYTES = 256 * 1024,
   MAX_FETCH_WINDOW_BYTES = 2 * 1024 * 1024,
 
   /* local control */

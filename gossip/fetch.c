@@ -5,10 +5,11 @@
 
 #include "base/must.h"
 
-enum { MIN_WINDOW_CHUNKS = MIN_FETCH_WINDOW_BYTES / CHUNK_BYTES, MAX_REPEATS = 5 };
+enum { FIRST_WINDOW_CHUNKS = FIRST_FETCH_WINDOW_BYTES / CHUNK_BYTES, MAX_REPEATS = 16 };
 
 void fetches_init(struct fetches *f, struct fetch_budget *budget) {
-  *f = (struct fetches){.budget = budget, .window = MIN_WINDOW_CHUNKS, .rtt_ms = -1};
+  *f = (struct fetches){
+      .budget = budget, .window = FIRST_WINDOW_CHUNKS, .rtt_ms = -1, .answer_ms = FETCH_FIRST_ANSWER_MS};
 }
 
 void fetches_done(struct fetches *f) {
@@ -149,7 +150,7 @@ static struct fetch *next_wanted(struct fetches *f, uint32_t *out_index) {
 }
 
 bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **out_fetch) {
-  size_t room = f->window - f->n_requests;
+  size_t room = f->window > f->n_requests ? f->window - f->n_requests : 0;
   if (f->n_requests > 0 && room < f->window / 4) /* fewer and longer GETs */
     return false;
   uint32_t first = 0, count = 0;
@@ -169,11 +170,14 @@ bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **o
 
 void fetch_asked(struct fetches *f, struct fetch *fetch, const struct message_get *get, uint64_t now_ms) {
   MUST(f->n_requests + get->count <= MAX_WINDOW_CHUNKS);
-  if (f->n_requests == 0)
+  if (f->n_requests == 0 && f->n_repeats == 0)
     f->progress_ms = now_ms;
   for (uint32_t i = 0; i < get->count; i++)
-    f->table->requests[f->n_requests++] = (struct fetch_request){
-        .fetch = fetch, .index = get->first + i, .is_last = i + 1 == get->count, .sent_ms = now_ms};
+    f->table->requests[f->n_requests++] = (struct fetch_request){.fetch = fetch,
+                                                                 .index = get->first + i,
+                                                                 .is_last = i + 1 == get->count,
+                                                                 .is_again = f->n_repeats > 0,
+                                                                 .sent_ms = now_ms};
 }
 
 static void request_remove(struct fetches *f, size_t i) {
@@ -181,16 +185,31 @@ static void request_remove(struct fetches *f, size_t i) {
   memmove(&f->table->requests[i], &f->table->requests[i + 1], (f->n_requests - i) * sizeof *f->table->requests);
 }
 
-/* The answer to a request: how long it took tells the round trip and whether the window may grow. */
+static void window_fit(struct fetches *f, uint64_t took_ms) {
+  if (took_ms < FETCH_PROMPT_MS && f->window < MAX_WINDOW_CHUNKS)
+    f->window *= 2;
+  else if (took_ms > FETCH_SLOW_MS && f->window > 1)
+    f->window /= 2;
+}
+
+/* How long an answer took tells the round trip and what the window should be. */
+static void answer_measured(struct fetches *f, const struct fetch_request *r, uint64_t now_ms) {
+  double took_ms = (double)(now_ms - r->sent_ms);
+  if (r->is_again)
+    return;
+  if (r->is_last)
+    window_fit(f, now_ms - r->sent_ms);
+  if (f->n_requests == 1)
+    fetches_add_rtt(f, now_ms - r->sent_ms);
+  f->answer_ms = took_ms > f->answer_ms ? took_ms : f->answer_ms + (took_ms - f->answer_ms) / 8;
+}
+
 static void request_answered(struct fetches *f, const struct fetch *fetch, uint32_t index, uint64_t now_ms) {
   for (size_t i = 0; i < f->n_requests; i++) {
-    if (f->table->requests[i].fetch != fetch || f->table->requests[i].index != index)
+    const struct fetch_request *r = &f->table->requests[i];
+    if (r->fetch != fetch || r->index != index)
       continue;
-    uint64_t took_ms = now_ms - f->table->requests[i].sent_ms;
-    if (f->table->requests[i].is_last && took_ms < FETCH_PROMPT_MS && f->window < MAX_WINDOW_CHUNKS)
-      f->window *= 2;
-    if (f->n_requests == 1)
-      fetches_add_rtt(f, took_ms);
+    answer_measured(f, r, now_ms);
     request_remove(f, i);
     return;
   }
@@ -273,11 +292,12 @@ void fetches_add_rtt(struct fetches *f, uint64_t rtt_ms) {
   f->rtt_ms = f->rtt_ms < 0 ? (double)rtt_ms : f->rtt_ms + ((double)rtt_ms - f->rtt_ms) / 8;
 }
 
+/* From the last progress to the next repetition: the waits of all so far, each twice the one before. */
 static uint64_t repeat_ms(const struct fetches *f) {
-  uint64_t base_ms = FETCH_REPEAT_MS;
-  if (4 * f->rtt_ms > (double)base_ms)
-    base_ms = (uint64_t)(4 * f->rtt_ms);
-  return base_ms << (f->n_repeats < MAX_REPEATS ? f->n_repeats : MAX_REPEATS);
+  uint64_t wait_ms = FETCH_REPEAT_MS;
+  if (4 * f->answer_ms > (double)wait_ms)
+    wait_ms = (uint64_t)(4 * f->answer_ms);
+  return wait_ms * ((UINT64_C(2) << f->n_repeats) - 1);
 }
 
 struct fetch *fetches_tick(struct fetches *f, uint64_t now_ms) {
@@ -293,8 +313,7 @@ struct fetch *fetches_tick(struct fetches *f, uint64_t now_ms) {
   }
   if (f->n_requests > 0 && now_ms - f->progress_ms >= repeat_ms(f)) {
     f->n_requests = 0;
-    f->progress_ms = now_ms;
-    f->n_repeats++;
+    f->n_repeats += f->n_repeats < MAX_REPEATS;
   }
   return NULL;
 }

@@ -1,8 +1,9 @@
 /* Fetching payloads from one peer: what to GET next, what has arrived, what has failed.
  *
  * GET is the only credit: at most a window of bytes is asked for at any time, 256 KiB at first, doubled while a GET is
- * answered within 250 ms, at most 2 MiB, so that on a slow link nothing waits long behind chunks. A GET is repeated
- * when nothing has come for max(2 s, 4 RTT), each time twice as long. Below 16 KiB/s for 10 s the running fetch is
+ * answered within 250 ms, at most 2 MiB, halved when its answer takes more than 1 s, at least a chunk, so that on a slow
+ * link nothing waits long behind chunks. A GET is repeated when nothing has come for max(2 s, 4 times what an answer
+ * takes, its wait in the sender's queue included), each time twice as long. Below 16 KiB/s for 10 s the running fetch is
  * parked: it has failed, but keeps its bytes, and goes on where it stood when the same payload is fetched again.
  *
  * Payloads are received in the order in which they were asked for. Memory is reserved in the budget before the first
@@ -16,6 +17,8 @@ enum {
   MAX_FETCHES = KEEP_PAYLOADS + 1, /* all links that a peer keeps and a full copy */
   MAX_WINDOW_CHUNKS = MAX_FETCH_WINDOW_BYTES / CHUNK_BYTES,
   FETCH_PROMPT_MS = 250,
+  FETCH_SLOW_MS = 1000,
+  FETCH_FIRST_ANSWER_MS = 1000, /* until one was measured: a chunk at 16 KiB/s takes 4 s */
   FETCH_REPEAT_MS = 2000,
   FETCH_RATE_MS = 10 * 1000,
   FETCH_RATE_BYTES = FETCH_RATE_MS / 1000 * 16 * 1024,
@@ -43,7 +46,8 @@ struct fetch {
 struct fetch_request {
   struct fetch *fetch;
   uint32_t index;
-  bool is_last; /* of its GET */
+  bool is_last;  /* of its GET */
+  bool is_again; /* a repetition: the answer may be that to the first, and tells no time */
   uint64_t sent_ms;
 };
 
@@ -65,6 +69,7 @@ struct fetches {
   unsigned n_repeats;           /* since then */
   uint64_t rate_ms, rate_bytes; /* beginning of the 10 s in work and what came in them */
   double rtt_ms;                /* smoothed; < 0: unknown */
+  double answer_ms;             /* from a GET to a chunk of it: the longest of late, which fades */
 };
 
 void fetches_init(struct fetches *f, struct fetch_budget *budget);

@@ -209,6 +209,35 @@ START_TEST(a_full_connection_is_tried_again) {
 }
 END_TEST
 
+/* What `b` sends waits for the chunks before it: 25 KiB/s. */
+static unsigned through_a_slow_link(struct world *w, struct agent *from, struct agent *to, const uint8_t *frame,
+                                    size_t n) {
+  uint64_t *free_ms = w->filter_context;
+  (void)to;
+  if (*free_ms < w->now_ms)
+    *free_ms = w->now_ms;
+  if (frame_type(frame) == MESSAGE_CHUNK)
+    *free_ms += n / 25;
+  w->latency_ms = from == &w->agents[1] ? *free_ms - w->now_ms : 0;
+  return 1;
+}
+
+START_TEST(a_slow_link_carries_each_chunk_once) {
+  struct world *w = pair_new(SOME_BYTES);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  uint64_t free_ms = 0;
+  w->filter = through_a_slow_link, w->filter_context = &free_ms;
+  gossip_ask(a->node, 0, 0, MANIFEST_FULL, 0, 1);
+  world_run(w, 30000);
+  ck_assert_uint_eq(heard_by(a, b)->n_payload, 0);
+  ck_assert_uint_le(free_ms, w->now_ms + 3000); /* no more waits in the queue than a chunk */
+  world_run(w, 40000);
+  ck_assert_uint_eq(w->n_by_type[MESSAGE_CHUNK], N_CHUNKS);
+  assert_arrived(a, b);
+  world_free(w);
+}
+END_TEST
+
 START_TEST(control_does_not_wait_behind_chunks) {
   struct world *w = pair_new(20 << 20);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
@@ -403,8 +432,9 @@ int main(void) {
                    a_payload_that_went_away_fails_its_fetch, a_fetch_needs_session_length_and_memory,
                    a_slow_fetch_pauses_and_goes_on_where_it_stood,
                    a_lost_connection_fails_the_fetch_and_keeps_its_bytes, parked_bytes_give_way_when_memory_is_wanted,
-                   a_full_connection_is_tried_again, control_does_not_wait_behind_chunks,
-                   a_backlog_is_bounded_and_counted, a_manifest_that_does_not_fit_is_refused_with_its_reason,
-                   malformed_messages_are_counted_and_survived, a_chunk_of_the_wrong_length_is_not_taken,
-                   asking_for_too_many_ranges_is_a_backlog, a_peer_of_another_job_gets_nothing);
+                   a_full_connection_is_tried_again, a_slow_link_carries_each_chunk_once,
+                   control_does_not_wait_behind_chunks, a_backlog_is_bounded_and_counted,
+                   a_manifest_that_does_not_fit_is_refused_with_its_reason, malformed_messages_are_counted_and_survived,
+                   a_chunk_of_the_wrong_length_is_not_taken, asking_for_too_many_ranges_is_a_backlog,
+                   a_peer_of_another_job_gets_nothing);
 }
