@@ -1,11 +1,11 @@
 #include "agent/scalar.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/edit_distance.h"
+#include "base/host.h"
 #include "models/formats/number.h"
 
 #define FAIL(error, ...) (snprintf(why, MAX_REASON_BYTES, __VA_ARGS__), (error))
@@ -125,19 +125,6 @@ enum err scalar_label(const char *text, char why[MAX_REASON_BYTES]) {
 
 /* ---- addresses ---------------------------------------------------------------------------------------------------- */
 
-static bool is_numeric_host(const char *host, size_t n) {
-  char text[INET6_ADDRSTRLEN];
-  unsigned char bytes[16];
-  bool bracketed = n > 2 && host[0] == '[' && host[n - 1] == ']';
-  if (bracketed)
-    host++, n -= 2;
-  if (n >= sizeof text)
-    return false;
-  memcpy(text, host, n);
-  text[n] = '\0';
-  return inet_pton(bracketed ? AF_INET6 : AF_INET, text, bytes) == 1;
-}
-
 static bool is_host_name(const char *host, size_t n) {
   bool has_letter = false;
   for (size_t i = 0; i < n; i++) {
@@ -161,7 +148,7 @@ static enum err tcp_check(const char *text, enum address_use use, char why[MAX_R
   if (!digits_value(colon + 1, n_digits, &port) || port < 1 || port > 65535)
     return FAIL(ERR_RANGE, QUOTED " has a port out of range; write 1 to 65535", text);
   size_t n_host = (size_t)(colon - host);
-  if (is_numeric_host(host, n_host) || (use == ADDRESS_DIAL && is_host_name(host, n_host)))
+  if (host_is_number(host, n_host) || (use == ADDRESS_DIAL && is_host_name(host, n_host)))
     return ERR_OK;
   return use == ADDRESS_LISTEN
              ? FAIL(ERR_SYNTAX, QUOTED " has no numeric host; write tcp://[::]:%" PRIu64 " for every interface", text,

@@ -102,16 +102,26 @@ static void incarnation_write(struct writer *w, const struct incarnation *i) {
   writer_u32(w, i->refutation);
 }
 
+/* What both objects begin with. False: another format. */
+static bool head_read(struct cursor *c, struct swarm_id *out_swarm) {
+  uint8_t format = cursor_u8(c);
+  cursor_bytes(c, out_swarm->bytes, sizeof out_swarm->bytes);
+  return c->failed || format == STATEMENT_FORMAT;
+}
+
+static void head_write(struct writer *w, const struct swarm_id *swarm) {
+  writer_u8(w, STATEMENT_FORMAT);
+  writer_bytes(w, swarm->bytes, sizeof swarm->bytes);
+}
+
 /* ---- statements ------------------------------------------------------------------------------------------------------ */
 
 enum err statement_read(const void *bytes, size_t n, struct statement *out_statement) {
   struct statement s = {0};
   struct cursor c;
   cursor_init(&c, bytes, n);
-  uint8_t format = cursor_u8(&c);
-  if (!c.failed && format != STATEMENT_FORMAT)
+  if (!head_read(&c, &s.swarm))
     return ERR_VERSION;
-  cursor_bytes(&c, s.swarm.bytes, sizeof s.swarm.bytes);
   cursor_bytes(&c, s.key.bytes, sizeof s.key.bytes);
   incarnation_read(&c, &s.incarnation);
   uint8_t flags = cursor_u8(&c);
@@ -130,8 +140,7 @@ enum err statement_read(const void *bytes, size_t n, struct statement *out_state
 
 static void statement_body_write(const struct statement *s, struct writer *w) {
   MUST(s->incarnation.boot_epoch > 0);
-  writer_u8(w, STATEMENT_FORMAT);
-  writer_bytes(w, s->swarm.bytes, sizeof s->swarm.bytes);
+  head_write(w, &s->swarm);
   writer_bytes(w, s->key.bytes, sizeof s->key.bytes);
   incarnation_write(w, &s->incarnation);
   writer_u8(w, s->leaves ? FLAG_LEAVES : 0);
@@ -177,10 +186,8 @@ enum err accusation_read(const void *bytes, size_t n, struct accusation *out_acc
   struct accusation a = {0};
   struct cursor c;
   cursor_init(&c, bytes, n);
-  uint8_t format = cursor_u8(&c);
-  if (!c.failed && format != STATEMENT_FORMAT)
+  if (!head_read(&c, &a.swarm))
     return ERR_VERSION;
-  cursor_bytes(&c, a.swarm.bytes, sizeof a.swarm.bytes);
   cursor_bytes(&c, a.accuser.bytes, sizeof a.accuser.bytes);
   cursor_bytes(&c, a.accused.bytes, sizeof a.accused.bytes);
   incarnation_read(&c, &a.incarnation);
@@ -196,8 +203,7 @@ enum err accusation_read(const void *bytes, size_t n, struct accusation *out_acc
 void accusation_write(const struct accusation *a, uint8_t out_bytes[ACCUSATION_BYTES]) {
   struct writer w;
   writer_init(&w, out_bytes, ACCUSATION_BYTES);
-  writer_u8(&w, STATEMENT_FORMAT);
-  writer_bytes(&w, a->swarm.bytes, sizeof a->swarm.bytes);
+  head_write(&w, &a->swarm);
   writer_bytes(&w, a->accuser.bytes, sizeof a->accuser.bytes);
   writer_bytes(&w, a->accused.bytes, sizeof a->accused.bytes);
   incarnation_write(&w, &a->incarnation);

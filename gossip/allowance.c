@@ -8,6 +8,7 @@ enum {
   ASK_UNITS = 8,
   MANIFEST_UNITS = 16,
   NEWS_UNIT_BYTES = 8,
+  NEWS_UNITS = 16,                                          /* of an object: the least that one has by its bytes */
   COMPARING_UNITS = MAX_MEMBERS * LISTED_BYTES / UNIT_BYTES /* of the longest answer */
 };
 static const uint64_t full = (uint64_t)ALLOWANCE_BURST * TOKEN;
@@ -27,6 +28,11 @@ uint64_t allowance_cost(uint8_t type, size_t n_frame) {
   if (type == MESSAGE_NEWS)
     units += n_frame / NEWS_UNIT_BYTES; /* a signature in each item */
   return units;
+}
+
+uint64_t allowance_news_rest(size_t n, size_t n_bytes) {
+  uint64_t paid = n_bytes / NEWS_UNIT_BYTES, owed = n * NEWS_UNITS;
+  return paid > owed ? paid - owed : 0;
 }
 
 static void add(struct allowance *a, uint64_t tokens) {

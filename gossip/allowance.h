@@ -1,6 +1,6 @@
 /* What a peer may make us do: a bucket of units that fills with time and is emptied by its frames. A frame costs one unit
  * and one more for each 512 bytes, an ASK 8 and a MANIFEST 16 more (a signature is checked), NEWS 1 more for 8 bytes (several
- * are), SYNC and LIST 90 more (the answer may be a list of all members); chunks that were asked for cost nothing. An honest
+ * are) until it is read and then 16 for each object, so that a whole swarm's fit whatever their texts are, SYNC and LIST 90 more (the answer may be a list of all members); chunks that were asked for cost nothing. An honest
  * peer with thousand rounds a second stays below it. Emptying the bucket is no crime; who empties it again and again for
  * ALLOWANCE_PATIENCE_MS, before it was half full once, floods. Pure; the loop thread. */
 #ifndef GOSSIP_ALLOWANCE_H
@@ -28,5 +28,8 @@ bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms);
 
 /* The frame was wanted. */
 void allowance_return(struct allowance *a, uint64_t units);
+
+/* What NEWS of n objects, n_bytes in all, has cost too much. */
+uint64_t allowance_news_rest(size_t n, size_t n_bytes);
 
 #endif

@@ -125,13 +125,15 @@ static void row_remove(struct members *m, struct member *row) {
   memmove(row, row + 1, (--m->n - at) * sizeof *row);
 }
 
-/* Who is gone for longest and no peer, and so makes room; NULL: nobody. */
-static struct member *find_gone(const struct members *m) {
+/* Who is gone for longest, no peer, and so makes room, of all or of those whom one peer introduced; NULL: nobody. */
+static struct member *find_gone(const struct members *m, uint32_t introducer) {
   struct member *oldest = NULL;
   for (size_t i = 0; i < m->n; i++) {
     struct member *row = &m->rows[i];
     bool is_gone = row->state == MEMBER_DEAD || row->state == MEMBER_LEFT;
-    if (is_gone && !row->is_peer && !is_own(m, row) && (!oldest || row->since_ms < oldest->since_ms))
+    bool is_in_question =
+        introducer == MEMBER_NOBODY ? !row->is_peer && !is_own(m, row) : row->introducer == introducer;
+    if (is_gone && is_in_question && (!oldest || row->since_ms < oldest->since_ms))
       oldest = row;
   }
   return oldest;
@@ -161,21 +163,15 @@ static enum err row_add(struct members *m, const struct identity_key *key, uint3
   return ERR_OK;
 }
 
-/* Whether the peer may tell of somebody new. */
-static enum err may_introduce(const struct members *m, uint32_t from) {
+/* Whether the peer may tell of somebody new, and who goes for it: one of its own if it has told of enough. NULL: there is room. */
+static enum err may_introduce(const struct members *m, uint32_t from, struct member **out_gone) {
   size_t n_introduced = 0;
   MUST(m->rows != NULL); /* oneself is in it */
   for (size_t i = 0; i < m->n; i++)
     n_introduced += m->rows[i].introducer == from;
-  return n_introduced < MAX_INTRODUCED && (!is_full(m) || find_gone(m)) ? ERR_OK : ERR_BUDGET;
-}
-
-/* It may. */
-static enum err row_introduce(struct members *m, const struct identity_key *key, uint32_t from, uint64_t now_ms,
-                              struct member **out_row) {
-  if (is_full(m))
-    row_remove(m, find_gone(m));
-  return row_add(m, key, from, now_ms, out_row);
+  bool is_share_used = n_introduced >= MAX_INTRODUCED, needs_room = is_share_used || is_full(m);
+  *out_gone = needs_room ? find_gone(m, is_share_used ? from : MEMBER_NOBODY) : NULL;
+  return needs_room && !*out_gone ? ERR_BUDGET : ERR_OK;
 }
 
 /* ---- the state of a row ------------------------------------------------------------------------------------------------ */
@@ -256,7 +252,8 @@ enum err members_take_statement(struct members *m, uint32_t from, const void *by
   struct member *row = row_find(m, &s.key);
   if (row && (incarnation_compare(&s.incarnation, &row->incarnation) <= 0 || !has_credit(row, now_ms)))
     return ERR_OK;
-  enum err e = row ? ERR_OK : may_introduce(m, from);
+  struct member *gone = NULL;
+  enum err e = row ? ERR_OK : may_introduce(m, from, &gone);
   if (e != ERR_OK)
     return e;
   e = m->config.seal.verify_statement(m->config.seal.context, &s);
@@ -264,8 +261,10 @@ enum err members_take_statement(struct members *m, uint32_t from, const void *by
     return e;
   if (row && is_own(m, row))
     return ERR_CLONE;
+  if (gone)
+    row_remove(m, gone);
   if (!row)
-    e = row_introduce(m, &s.key, from, now_ms, &row);
+    e = row_add(m, &s.key, from, now_ms, &row);
   if (e != ERR_OK)
     return e;
   row->credit--;
@@ -417,43 +416,44 @@ static struct news accusation_news(const struct member_accuser *a) {
   return (struct news){NEWS_ACCUSATION, a->bytes, ACCUSATION_BYTES};
 }
 
-/* The first change after `told`. */
-struct first_change {
-  uint64_t change;
-  uint32_t from;
+struct change {
+  uint64_t number;
   struct news item;
 };
 
-static void first_take(struct first_change *first, uint64_t told, uint64_t change, uint32_t from, struct news item) {
-  if (change > told && change < first->change)
-    *first = (struct first_change){change, from, item};
-}
+/* The first changes after `told` that are not of peer `to`, ascending. */
+struct changes {
+  uint64_t told;
+  uint32_t to;
+  struct change *items;
+  size_t n, capacity;
+};
 
-static struct first_change first_after(const struct members *m, uint64_t told) {
-  struct first_change first = {.change = UINT64_MAX};
-  for (size_t i = 0; i < m->n; i++) {
-    const struct member *row = &m->rows[i];
-    first_take(&first, told, row->change, row->from, statement_news(row));
-    for (size_t k = 0; k < row->n_accusers; k++)
-      if (row->accusers[k].is_current)
-        first_take(&first, told, row->accusers[k].change, row->accusers[k].from, accusation_news(&row->accusers[k]));
-  }
-  return first;
+static void change_take(struct changes *c, uint64_t number, uint32_t from, struct news item) {
+  bool is_full = c->n == c->capacity;
+  if (number <= c->told || from == c->to || (is_full && number > c->items[c->n - 1].number))
+    return;
+  size_t at = is_full ? c->n - 1 : c->n++;
+  for (; at > 0 && c->items[at - 1].number > number; at--)
+    c->items[at] = c->items[at - 1];
+  c->items[at] = (struct change){number, item};
 }
 
 size_t members_news(const struct members *m, uint32_t to, uint64_t *told, struct news *out_items, size_t capacity) {
-  size_t n = 0;
-  while (*told < m->change && n < capacity) {
-    struct first_change first = first_after(m, *told);
-    if (first.change == UINT64_MAX) { /* the rest has been replaced since */
-      *told = m->change;
-      break;
-    }
-    *told = first.change;
-    if (first.from != to)
-      out_items[n++] = first.item;
+  struct change items[MAX_NEWS];
+  struct changes c = {.told = *told, .to = to, .items = items, .capacity = capacity};
+  MUST(capacity > 0 && capacity <= MAX_NEWS);
+  for (size_t i = 0; i < m->n; i++) {
+    const struct member *row = &m->rows[i];
+    change_take(&c, row->change, row->from, statement_news(row));
+    for (size_t k = 0; k < row->n_accusers; k++)
+      if (row->accusers[k].is_current)
+        change_take(&c, row->accusers[k].change, row->accusers[k].from, accusation_news(&row->accusers[k]));
   }
-  return n;
+  for (size_t i = 0; i < c.n; i++)
+    out_items[i] = items[i].item;
+  *told = c.n == capacity ? items[c.n - 1].number : m->change;
+  return c.n;
 }
 
 struct listed listed_read(const uint8_t bytes[LISTED_BYTES]) {

@@ -14,8 +14,17 @@
  * `members_list`). An agent that hears itself accused refutes with its next incarnation (SWIM: Das, Gupta, Motivala 2002).
  *
  * What others can make this hold is bounded: MAX_MEMBERS rows, of which MAX_INTRODUCED by one peer, MAX_ACCUSERS accusations of an
- * incarnation, a few statements a member and second; an accuser is heard again about one member after ACCUSE_AGAIN_MS. Memory
- * goes with what is known.
+ * incarnation, a few statements a member and second; an accuser that is remembered is heard again about one member after
+ * ACCUSE_AGAIN_MS. Who is gone makes room, for a peer that has used its share somebody whom it introduced itself. One that made
+ * room and is told of again comes back together with its accusations, and is dead again a suspicion later. Memory goes with what
+ * is known.
+ *
+ * What this does not keep off. Keys cost nothing, so one peer's site can be any two accusers: an accusation is no vote but a
+ * question to the accused, who answers with its next incarnation. A false death needs that the answer comes later than the
+ * suspicion ends, lasts until it comes, and is a line of a table: no session ends and nobody is kept out by it. And a peer
+ * may let MAX_INTRODUCED invented members speak, each once a second, which everybody passes on: a bucket for all whom one peer
+ * introduced would let it silence the true ones among them, whose refutations are what matters; allowance.h bounds what it
+ * costs. Peers are enrolled by hand, and `peer revoke` ends it.
  *
  * Pure: time is an argument, signing a table of functions. The loop thread. */
 #ifndef GOSSIP_MEMBERS_H
@@ -33,6 +42,7 @@ enum {
   SUSPECT_TENTHS = 6, /* of a beat for each doubling of the swarm, if that is more: two beats a power of ten */
   MEMBERS_HASH_BYTES = 16,
   LISTED_BYTES = 32 + 8 + 4 + 1,
+  MAX_NEWS = 32, /* in one message */
 };
 
 #define MEMBERS_NEVER UINT64_MAX
@@ -107,7 +117,8 @@ struct members {
 MUST_USE enum err members_init(struct members *m, const struct members_config *config, uint64_t now_ms);
 void members_done(struct members *m);
 
-/* The k-th address of the member's own statement, round and round; false: it names none. */
+/* The k-th address of the member's own statement, round and round; false: it names none. Whoever dials it takes numbers only: a name
+ * that others choose would be resolved in the thread that carries all connections. */
 bool members_address(const struct member *row, size_t k, char out_address[MAX_ADDRESS_BYTES]);
 
 /* NULL: not known. */
@@ -149,8 +160,8 @@ struct news {
   uint16_t n;
 };
 
-/* Up to `capacity` changes after number *told that did not come from peer `to`; *told becomes the last one's number. Call
- * again until *told is m->change. */
+/* Up to `capacity` (≤ MAX_NEWS) changes after number *told that did not come from peer `to`; *told becomes the last one's number.
+ * Call again until *told is m->change. */
 size_t members_news(const struct members *m, uint32_t to, uint64_t *told, struct news *out_items, size_t capacity);
 
 /* A row as another agent lists it, in LISTED_BYTES: key · boot epoch u64 · refutation u32 · accusers u8. */

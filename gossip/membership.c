@@ -1,9 +1,9 @@
 #include "gossip/node.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 
@@ -117,11 +117,12 @@ static size_t pick_helpers(struct gossip *g, const struct peer *about, struct pe
 static void ask_around(struct gossip *g, struct peer *p) {
   struct peer *helpers[PROBE_HELPERS];
   size_t n = pick_helpers(g, p, helpers);
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     ask(g, helpers[i], p);
+    probe_asked(&companion_of(g, p)->probe, peer_index(g, helpers[i]));
+  }
   if (is_partner(p))
     ask(g, p, p);
-  probe_asked(&companion_of(g, p)->probe, n);
 }
 
 static bool has_other_partner(const struct gossip *g, const struct peer *than) {
@@ -158,7 +159,8 @@ void membership_on_found(struct gossip *g, struct peer *p, const struct message 
   struct peer *about = peer_of_key(g, &m->found.key);
   if (!about || about == p) /* its own answer was heard as every frame is */
     return;
-  probe_answer(&companion_of(g, about)->probe, m->found.is_there, session_beat_ms(g, about), node_now(g));
+  probe_answer(&companion_of(g, about)->probe, peer_index(g, p), m->found.is_there, session_beat_ms(g, about),
+               node_now(g));
   arm(g, about);
 }
 
@@ -181,17 +183,30 @@ static void take_statement(struct gossip *g, struct peer *p, const struct news *
   arm(g, about);
 }
 
+/* People have to find it: whichever agent ends, its words and rounds were said twice. */
+static void note_clone(struct gossip *g, const struct peer *p) {
+  notes_put(
+      &g->notes, node_now(g), peer_index(g, p), ERR_CLONE,
+      "it brings a newer word of our own key: another agent runs with this key, or ours with an old copy of its state "
+      "directory; stop one of them, or give it a key of its own");
+}
+
 void membership_on_news(struct gossip *g, struct peer *p, const struct message *m) {
+  size_t n_bytes = 0;
   for (size_t i = 0; i < m->news.n; i++) {
     const struct news *item = &m->news.items[i];
     enum err e;
+    n_bytes += item->n;
     if (item->kind == NEWS_STATEMENT)
       take_statement(g, p, item, &e);
     else
       e = members_take_accusation(g->members, (uint32_t)peer_index(g, p), item->bytes, item->n, node_now(g));
     if (e != ERR_OK)
       peer_count(p, e);
+    if (e == ERR_CLONE)
+      note_clone(g, p);
   }
+  allowance_return(&p->allowance, allowance_news_rest(m->news.n, n_bytes));
   changed(g);
 }
 
@@ -318,19 +333,11 @@ void membership_restart(struct gossip *g) {
   changed(g);
 }
 
-/* Its host is a number. A name would be resolved in the one thread that carries all connections: who answers no question about
- * its own domain would keep it waiting. */
+/* A name would be resolved in the one thread that carries all connections: who answers no question about its own domain would
+ * keep it waiting. */
 static bool is_numeric(const char *address) {
-  char host[INET6_ADDRSTRLEN];
-  struct in6_addr number;
-  const char *begin = address + strlen("tcp://"), *end = strrchr(address, ':');
-  bool is_bracketed = *begin == '[' && end[-1] == ']';
-  size_t n = (size_t)(end - begin) - 2 * (size_t)is_bracketed;
-  if (n >= sizeof host)
-    return false;
-  memcpy(host, begin + is_bracketed, n);
-  host[n] = '\0';
-  return inet_pton(is_bracketed ? AF_INET6 : AF_INET, host, &number) == 1;
+  const char *host = address + strlen("tcp://");
+  return host_is_number(host, (size_t)(strrchr(host, ':') - host));
 }
 
 bool membership_address(const struct gossip *g, const struct peer *p, size_t k, char out_address[MAX_ADDRESS_BYTES]) {

@@ -44,8 +44,7 @@ enum {
   MAX_BEAT_S = 60,
   CHUNK_HEAD_BYTES = ROOT_PREFIX_BYTES + 4 + 1,
   MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK */
-  MAX_NEWS = 32,
-  MEMBERS_VERSION = 2, /* of the protocol: it knows NEWS to FOUND */
+  MEMBERS_VERSION = 2,                    /* of the protocol: it knows NEWS to FOUND */
   OFFER_BYTES = 32,
   ANSWER_BYTES = 35,
 };

@@ -1,5 +1,7 @@
 #include "gossip/probe.h"
 
+#include "base/must.h"
+
 static uint64_t silent_ms(const struct probe_self *self, uint64_t beat_ms) {
   return beat_ms * PROBE_SILENT_BEATS_X2 / 2 * (self->health + 1);
 }
@@ -18,8 +20,8 @@ static void better(struct probe_self *self, uint64_t beat_ms, uint64_t now_ms) {
 
 /* Nothing is asked any more. */
 static void forget_questions(struct probe *p) {
-  p->n_tries = 0;
-  p->is_asked = p->is_answered = false;
+  p->n_tries = p->n_asked = 0;
+  p->is_answered = false;
 }
 
 void probe_heard(struct probe *p, struct probe_self *self, uint64_t beat_ms, uint64_t now_ms) {
@@ -48,8 +50,15 @@ static void rest(struct probe *p, uint64_t beat_ms, uint64_t now_ms) {
   forget_questions(p);
 }
 
-void probe_answer(struct probe *p, bool is_there, uint64_t beat_ms, uint64_t now_ms) {
-  if (!p->is_asked)
+static bool was_asked(const struct probe *p, size_t peer) {
+  for (size_t i = 0; i < p->n_asked; i++)
+    if (p->asked[i] == peer)
+      return true;
+  return false;
+}
+
+void probe_answer(struct probe *p, size_t from, bool is_there, uint64_t beat_ms, uint64_t now_ms) {
+  if (!was_asked(p, from))
     return;
   p->is_answered = true;
   if (is_there)
@@ -71,7 +80,7 @@ void probe_slept(struct probe *p, uint64_t for_ms) {
 }
 
 static enum probe_step miss(struct probe *p, struct probe_self *self, uint64_t now_ms) {
-  if (p->is_asked && !p->is_answered)
+  if (p->n_asked > 0 && !p->is_answered)
     worse(self, now_ms);
   forget_questions(p);
   if (now_ms < p->peace_until_ms) {
@@ -96,8 +105,9 @@ enum probe_step probe_tick(struct probe *p, struct probe_self *self, uint64_t be
   return PROBE_ASK;
 }
 
-void probe_asked(struct probe *p, size_t n_asked) {
-  p->is_asked |= n_asked > 0;
+void probe_asked(struct probe *p, size_t helper) {
+  MUST(p->n_asked < sizeof p->asked && helper <= UINT8_MAX);
+  p->asked[p->n_asked++] = (uint8_t)helper;
 }
 
 uint64_t probe_due_ms(const struct probe *p) {

@@ -40,8 +40,9 @@ struct probe_self {
 struct probe {
   bool is_heard, is_missed; /* heard: once; missed: and not heard since */
   bool is_answered;         /* somebody said anything to the questions since it was heard */
-  bool is_asked;            /* … and was asked */
   uint8_t n_tries, n_rests;
+  uint8_t n_asked;                            /* … and who was asked: */
+  uint8_t asked[PROBE_TRIES * PROBE_HELPERS]; /* peers; again where they were twice */
   uint64_t heard_ms, good_since_ms;
   uint64_t next_ms; /* of the next step */
   uint64_t peace_until_ms, peace_ms;
@@ -56,8 +57,8 @@ enum probe_step {
 /* A frame of the peer came. `beat_ms` is how often one should. */
 void probe_heard(struct probe *p, struct probe_self *self, uint64_t beat_ms, uint64_t now_ms);
 
-/* An answer to a question about it; whether whoever answered hears it. Answers without a question do not count. */
-void probe_answer(struct probe *p, bool is_there, uint64_t beat_ms, uint64_t now_ms);
+/* An answer of peer `from` to a question about it; whether that one hears it. Only who was asked counts. */
+void probe_answer(struct probe *p, size_t from, bool is_there, uint64_t beat_ms, uint64_t now_ms);
 
 /* It has spoken itself, over others: a newer incarnation. */
 void probe_spoke(struct probe *p, uint64_t beat_ms, uint64_t now_ms);
@@ -68,9 +69,9 @@ void probe_left(struct probe *p);
 /* This process stood still for so long and has not read what came meanwhile. */
 void probe_slept(struct probe *p, uint64_t for_ms);
 
-/* What is due. After PROBE_ASK say how many were asked. */
+/* What is due. After PROBE_ASK say whom of the others, at most PROBE_HELPERS, was asked. */
 enum probe_step probe_tick(struct probe *p, struct probe_self *self, uint64_t beat_ms, uint64_t now_ms);
-void probe_asked(struct probe *p, size_t n_asked);
+void probe_asked(struct probe *p, size_t helper);
 
 /* When probe_tick has something to do; PROBE_NEVER. */
 uint64_t probe_due_ms(const struct probe *p);

@@ -1,5 +1,6 @@
 #include "gossip/allowance.h"
 
+#include "crypto/frame.h"
 #include "gossip/message.h"
 #include "tests/unit/suite.h"
 
@@ -50,6 +51,22 @@ START_TEST(chunks_that_were_wanted_are_free) {
 }
 END_TEST
 
+/* All that a joiner is told, at once, with the longest names and addresses. */
+START_TEST(a_whole_swarm_is_no_flood) {
+  enum { OBJECT_BYTES = 3 + STATEMENT_MAX_BYTES };
+  size_t n = frame_bytes(1 + MAX_NEWS * OBJECT_BYTES);
+  uint64_t units = 0;
+  allowance_init(&a, 5);
+  for (size_t i = 0; i < MAX_MEMBERS / MAX_NEWS; i++) {
+    units += allowance_cost(MESSAGE_NEWS, n) + allowance_cost(MESSAGE_SYNC, frame_bytes(MEMBERS_HASH_BYTES));
+    units -= allowance_news_rest(MAX_NEWS, MAX_NEWS * (size_t)STATEMENT_MAX_BYTES);
+  }
+  ck_assert_uint_lt(units, burst);
+  ck_assert_uint_eq(allowance_news_rest(1, 128), 0);
+  ck_assert_uint_eq(allowance_news_rest(2, 100), 0);
+}
+END_TEST
+
 START_TEST(what_makes_work_costs_more) {
   ck_assert_uint_eq(allowance_cost(MESSAGE_STATE, 100), 1);
   ck_assert_uint_gt(allowance_cost(MESSAGE_ASK, 100), allowance_cost(MESSAGE_STATE, 100));
@@ -63,5 +80,5 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("allowance", a_rate_may_last_for_ever, a_burst_of_any_size_is_no_flood, who_keeps_it_empty_floods,
-                   chunks_that_were_wanted_are_free, what_makes_work_costs_more);
+                   chunks_that_were_wanted_are_free, a_whole_swarm_is_no_flood, what_makes_work_costs_more);
 }

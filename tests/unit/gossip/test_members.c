@@ -425,6 +425,58 @@ START_TEST(one_peer_introduces_no_more_than_its_share) {
 }
 END_TEST
 
+/* Who is gone of those whom a peer told of makes room for others whom it tells of, and nobody else's. */
+START_TEST(a_share_is_used_again_when_somebody_of_it_is_gone) {
+  struct members *m = table_open(0, 1, 2);
+  count_checks(m);
+  struct statement s = {.swarm = {{9}}, .incarnation = {EPOCH, 0}, .leaves = true};
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  struct identity_key foreign = {{0xff}}, gone = {{0}};
+  s.key = foreign;
+  ck_assert_int_eq(members_take_statement(m, 0, bytes, statement_write(&s, bytes), now_ms), ERR_OK);
+  pass(m, 1000);
+  for (unsigned i = 0; i <= MAX_INTRODUCED; i++) {
+    memset(&s.key, 0, sizeof s.key);
+    memcpy(s.key.bytes + 1, &i, sizeof i);
+    s.leaves = i == 7;
+    if (s.leaves)
+      gone = s.key;
+    ck_assert_int_eq(members_take_statement(m, 1, bytes, statement_write(&s, bytes), now_ms), ERR_OK);
+  }
+  ck_assert_ptr_null(members_find(m, &gone));
+  ck_assert_ptr_nonnull(members_find(m, &foreign));
+  ck_assert_ptr_nonnull(members_find(m, &s.key));
+  s.key.bytes[0] = 1;
+  ck_assert_int_eq(members_take_statement(m, 1, bytes, statement_write(&s, bytes), now_ms), ERR_BUDGET);
+}
+END_TEST
+
+/* Others know of a dead one that has made room here: what they tell of it is that it is dead. */
+START_TEST(a_dead_one_that_made_room_comes_back_accused) {
+  struct members *m = all_told(), *other = table_open(1, 0, 1);
+  tell(m, other);
+  for (size_t i = 2; i <= 4; i += 2) {
+    ck_assert_int_eq(accuse(m, i, 3), ERR_OK);
+    ck_assert_int_eq(accuse(other, i, 3), ERR_OK);
+  }
+  pass(m, members_suspicion_ms(m));
+  assert_state(m, 3, MEMBER_DEAD);
+  m->config.max = m->n;
+  struct identity *id = identity_numbered(1000);
+  struct statement s = {.swarm = {{9}}, .incarnation = {EPOCH, 0}};
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  statement_sign(&s, id);
+  identity_free(id);
+  ck_assert_int_eq(members_take_statement(m, 1, bytes, statement_write(&s, bytes), now_ms), ERR_OK);
+  ck_assert_ptr_null(members_find(m, identity_public(ids[3])));
+  m->config.max++;
+  compare(m, other, 3);
+  assert_state(m, 3, MEMBER_SUSPECT);
+  pass(m, members_suspicion_ms(m));
+  assert_state(m, 3, MEMBER_DEAD);
+}
+END_TEST
+
 START_TEST(who_is_gone_makes_room) {
   struct members *m = all_told();
   m->config.max = m->n;
@@ -476,6 +528,8 @@ int main(void) {
       what_a_peer_can_introduce_is_bounded,
       one_peer_introduces_no_more_than_its_share,
       who_is_gone_makes_room,
+      a_share_is_used_again_when_somebody_of_it_is_gone,
+      a_dead_one_that_made_room_comes_back_accused,
       a_suspicion_grows_with_the_logarithm_of_the_swarm,
   };
   TCase *tcase = tcase_create("members");

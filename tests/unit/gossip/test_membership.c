@@ -295,6 +295,27 @@ START_TEST(who_stood_still_accuses_nobody) {
 }
 END_TEST
 
+/* People read it in the log: a count alone nobody looks at. */
+START_TEST(a_newer_word_of_our_own_key_is_noted) {
+  struct world *w = chain_new();
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct statement s = {.incarnation = {a->config.boot_epoch + 1, 0}};
+  uint8_t bytes[STATEMENT_MAX_BYTES];
+  struct gossip_note note;
+  memcpy(s.swarm.bytes, a->config.swarm, sizeof s.swarm.bytes);
+  statement_sign(&s, a->identity);
+  struct message m = {.type = MESSAGE_NEWS,
+                      .news = {1, {{NEWS_STATEMENT, bytes, (uint16_t)statement_write(&s, bytes)}}}};
+  while (gossip_note_take(a->node, &note))
+    ck_assert_int_ne(note.reason, ERR_CLONE);
+  membership_on_news(a->node, &a->node->peers[peer_of(a, b)], &m);
+  ck_assert(gossip_note_take(a->node, &note));
+  ck_assert_int_eq(note.reason, ERR_CLONE);
+  ck_assert_uint_eq(note.peer, peer_of(a, b));
+  world_free(w);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "membership", members_are_known_over_others_and_are_no_peers, nothing_but_hashes_is_said_when_all_know_all,
@@ -302,5 +323,6 @@ int main(void) {
       a_member_beyond_one_accuser_stays_suspect, who_stops_has_left, whom_a_common_peer_hears_is_not_suspected,
       a_moved_peer_is_found_at_the_address_that_it_tells, a_name_that_a_peer_tells_is_listed_and_not_dialled,
       an_agent_of_version_1_is_told_nothing_of_members, an_agent_without_membership_takes_no_part_in_it,
-      all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody);
+      all_that_were_stopped_are_listed_as_absent_by_those_that_start, who_stood_still_accuses_nobody,
+      a_newer_word_of_our_own_key_is_noted);
 }

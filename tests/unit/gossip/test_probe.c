@@ -11,7 +11,8 @@ struct watch {
   struct probe probe;
   struct probe_self self;
   uint64_t now_ms, missed_ms;
-  size_t n_helpers; /* that are asked */
+  size_t n_helpers; /* that are asked: 0 … n − 1 */
+  size_t answering; /* one of them, or somebody else */
   bool answers, vouches;
   unsigned n_asked, n_missed;
 };
@@ -28,9 +29,10 @@ static void pass(struct watch *w, uint64_t ms) {
     enum probe_step step = probe_tick(&w->probe, &w->self, BEAT, w->now_ms);
     if (step == PROBE_ASK) {
       w->n_asked++;
-      probe_asked(&w->probe, w->n_helpers);
+      for (size_t i = 0; i < w->n_helpers; i++)
+        probe_asked(&w->probe, i);
       if (w->answers)
-        probe_answer(&w->probe, w->vouches, BEAT, w->now_ms);
+        probe_answer(&w->probe, w->answering, w->vouches, BEAT, w->now_ms);
     }
     if (step == PROBE_MISS) {
       w->n_missed++;
@@ -159,9 +161,19 @@ END_TEST
 START_TEST(an_answer_without_a_question_does_not_count) {
   struct watch w = watch_new();
   pass(&w, 2000);
-  probe_answer(&w.probe, true, BEAT, w.now_ms);
+  probe_answer(&w.probe, 0, true, BEAT, w.now_ms);
   pass(&w, 600);
   ck_assert_uint_eq(w.n_asked, 1);
+}
+END_TEST
+
+START_TEST(an_answer_of_who_was_not_asked_does_not_count) {
+  struct watch w = watch_new();
+  w.vouches = true;
+  w.answering = 3;
+  pass(&w, 12400);
+  ck_assert_uint_eq(w.n_missed, 1);
+  ck_assert_uint_eq(w.self.health, 1); /* nor is it a sign that we are well */
 }
 END_TEST
 
@@ -182,5 +194,6 @@ int main(void) {
                    whom_others_hear_is_not_missed_and_asked_after_more_and_more_rarely, a_deaf_pair_makes_no_storm,
                    one_that_comes_and_goes_is_missed_less_than_once_a_minute, whom_nobody_answers_doubts_itself,
                    without_anybody_to_ask_nothing_is_wrong_with_us, who_was_never_heard_or_has_left_is_not_missed,
-                   an_answer_without_a_question_does_not_count, time_in_which_we_stood_still_is_not_its_silence);
+                   an_answer_without_a_question_does_not_count, an_answer_of_who_was_not_asked_does_not_count,
+                   time_in_which_we_stood_still_is_not_its_silence);
 }
