@@ -50,12 +50,56 @@ static void send_sync(struct gossip *g, struct peer *p) {
   send_message(g, p, &m);
 }
 
-/* A comparison begins. */
-static void compare_with(struct gossip *g, struct peer *p) {
+/* ---- one comparison at a time: lists of many members are long, and what else is sent waits for them ----------------------- */
+
+static bool is_comparing(const struct gossip *g, const struct peer *p) {
+  return g->comparing == peer_index(g, p) && node_now(g) < g->compare_until_ms;
+}
+
+/* Something of the comparison with the peer came or goes. */
+static void compare_go_on(struct gossip *g, const struct peer *p) {
+  if (!is_comparing(g, p))
+    g->compare_begun_ms = node_now(g);
+  g->comparing = peer_index(g, p);
+  g->compare_until_ms = node_now(g) + COMPARE_BEATS * session_beat_ms(g, p);
+}
+
+static void compare_over(struct gossip *g, const struct peer *p) {
+  if (is_comparing(g, p))
+    g->compare_until_ms = g->members_due_ms = 0;
+}
+
+/* The one after the last one that waits; NULL: nobody does. */
+static struct peer *compare_next(const struct gossip *g) {
+  for (size_t i = 1; i <= g->n_peers; i++) {
+    size_t at = (g->comparing + i) % g->n_peers;
+    if (g->companions[at].is_compare_due && is_partner(&g->peers[at]))
+      return &g->peers[at];
+  }
+  return NULL;
+}
+
+static bool may_compare(const struct gossip *g, const struct peer *p) {
+  uint64_t now_ms = node_now(g), most_ms = COMPARE_MAX_BEATS * g->members->config.beat_ms;
+  bool is_own_turn = is_comparing(g, p) && (now_ms - g->compare_begun_ms < most_ms || !compare_next(g));
+  return now_ms >= g->compare_until_ms || is_own_turn;
+}
+
+static void compare_begin(struct gossip *g) {
+  struct peer *p = node_now(g) < g->compare_until_ms ? NULL : compare_next(g);
+  if (!p)
+    return;
   struct companion *c = companion_of(g, p);
+  c->is_compare_due = false;
   c->n_sync_pages = MAX_SYNC_PAGES;
   c->listed = (struct digest){0};
+  compare_go_on(g, p);
   send_sync(g, p);
+}
+
+static void compare_with(struct gossip *g, struct peer *p) {
+  companion_of(g, p)->is_compare_due = true;
+  compare_begin(g);
 }
 
 static void send_news(struct gossip *g, struct peer *p, const struct news *items, size_t n) {
@@ -235,8 +279,16 @@ static void send_list(struct gossip *g, struct peer *p, bool wants_list) {
 }
 
 void membership_on_sync(struct gossip *g, struct peer *p, const struct message *m) {
-  if (memcmp(m->sync.hash, g->members->hash, MEMBERS_HASH_BYTES) != 0)
+  if (memcmp(m->sync.hash, g->members->hash, MEMBERS_HASH_BYTES) == 0) {
+    compare_over(g, p);
+  } else if (g->members->n < LONG_LIST) {
     send_list(g, p, true);
+  } else if (may_compare(g, p)) {
+    compare_go_on(g, p);
+    send_list(g, p, true);
+  } else {
+    compare_with(g, p); /* when it is its turn */
+  }
 }
 
 /* It has taken something of the page before: a list that stays as it was would bring the same page for ever. */
@@ -250,10 +302,16 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
   struct news items[MAX_NEWS];
   bool is_more, is_behind;
   size_t n = members_lacking(g->members, m->list.rows, m->list.n, items, MAX_NEWS, &is_more, &is_behind);
+  bool lists = m->list.wants_list && is_behind;
   send_news(g, p, items, n);
-  if (m->list.wants_list && is_behind)
+  if (lists)
     send_list(g, p, false);
-  if (!has_moved(companion_of(g, p), &m->list) || !is_more || companion_of(g, p)->n_sync_pages == 0)
+  bool syncs = has_moved(companion_of(g, p), &m->list) && is_more && companion_of(g, p)->n_sync_pages > 0;
+  if (lists || syncs)
+    compare_go_on(g, p);
+  else
+    compare_over(g, p);
+  if (!syncs)
     return;
   companion_of(g, p)->n_sync_pages--;
   send_sync(g, p);
@@ -278,9 +336,12 @@ void membership_tick(struct gossip *g) {
     return;
   if (now_ms >= g->sync_ms)
     sync_with_one(g);
+  compare_begin(g);
   uint64_t due_ms = members_tick(g->members, now_ms);
   changed(g);
   g->members_due_ms = due_ms < g->sync_ms ? due_ms : g->sync_ms;
+  if (compare_next(g) && g->compare_until_ms < g->members_due_ms)
+    g->members_due_ms = g->compare_until_ms;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------------- */

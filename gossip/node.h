@@ -51,6 +51,9 @@ enum {
   MAX_CHUNKS_AT_ONCE = 16,                     /* to one peer, before the next has its turn */
   MAX_HELLOS = 64,                             /* each way in a session: the list of jobs changes by people's hands */
   SYNC_BEATS = 30,                             /* so often tables of members are compared, with one peer */
+  COMPARE_BEATS = 10,                          /* a comparison in which nothing comes for so long is over, … */
+  COMPARE_MAX_BEATS = 60,                      /* … or may be, if others wait */
+  LONG_LIST = 128,                             /* rows: such lists are sent in one comparison at a time */
   MAX_SYNC_PAGES = 2 * MAX_MEMBERS / MAX_NEWS, /* what one comparison may bring about */
 };
 
@@ -125,6 +128,7 @@ struct companion {
   uint64_t told;         /* the newest change of the table of members that it was told */
   unsigned n_sync_pages; /* that one comparison may still bring about */
   struct digest listed;  /* what it listed last in it; zeros: nothing */
+  bool is_compare_due;   /* another comparison is under way */
 };
 
 struct peer {
@@ -189,6 +193,8 @@ struct gossip {
   struct companion *companions; /* of each peer; NULL: the same */
   struct probe_self probing;
   uint64_t members_due_ms, sync_ms;
+  size_t comparing;                            /* with this peer … */
+  uint64_t compare_begun_ms, compare_until_ms; /* … which is over then; 0: with nobody */
   uint64_t sent_bytes, received_bytes;
   uint8_t *scratch; /* [MAX_CONTROL_BYTES] */
   bool is_scratch_lent;

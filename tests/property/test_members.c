@@ -235,6 +235,38 @@ START_TEST(a_death_is_known_to_99_percent_within_15_beats) {
 }
 END_TEST
 
+/* ---- a joiner --------------------------------------------------------------------------------------------------------- */
+
+/* On the slowest link that is supported, or a slower one in a smaller swarm: lists of all members in more than one comparison at a
+ * time would keep the beats waiting until somebody were dead. */
+START_TEST(a_joiner_on_a_slow_link_stays_alive_while_it_hears_of_all) {
+  size_t n = sized(400, 400, 1000), rate = sized(12000, 12000, 16384);
+  struct sim *s = swarm_new(n, 4, 11);
+  struct sim_agent *joiner = s->agents[0];
+  for (size_t i = 1; i < n; i++)
+    sim_start(s, i);
+  sim_run(s, MINUTE_MS);
+  joiner->host.nic.up_bytes_per_s = joiner->host.nic.down_bytes_per_s = rate;
+  sim_start(s, 0);
+  uint64_t begun_ms = s->now_ms;
+  size_t n_known = 0;
+  while (n_known < n && s->now_ms < begun_ms + 5 * MINUTE_MS) {
+    sim_run(s, 500);
+    n_known = 0;
+    for (size_t i = 0; i < n; i++) {
+      n_known += state_at(s, 0, i) == MEMBER_ALIVE;
+      ck_assert_int_ne(state_at(s, i, 0), MEMBER_DEAD);
+      ck_assert_int_ne(state_at(s, 0, i), MEMBER_DEAD);
+    }
+  }
+  printf("  %zu agents, %zu bytes a second: a joiner knows all after %.0f s\n", n, rate, seconds_since(s, begun_ms));
+  ck_assert_uint_eq(n_known, n);
+  ck_assert_uint_eq(dropped(s, 0, ERR_NO_SESSION), 0);
+  ck_assert_uint_eq(dropped(s, 0, ERR_BACKLOG), 0);
+  sim_free(s);
+}
+END_TEST
+
 /* ---- what it costs ---------------------------------------------------------------------------------------------------- */
 
 /* Bytes that an agent sends in a second, when all know all. */
@@ -324,6 +356,7 @@ int main(void) {
   return SUITE_RUN_WITHIN(
       "members", SUITE_LIMIT_S, after_a_mass_restart_all_see_all_within_15_s,
       a_half_deaf_agent_makes_less_than_one_suspicion_a_minute, at_10_percent_loss_hardly_anybody_is_wrongly_dead,
-      a_death_is_known_to_99_percent_within_15_beats, control_traffic_of_an_agent_does_not_grow_with_the_swarm,
+      a_death_is_known_to_99_percent_within_15_beats, a_joiner_on_a_slow_link_stays_alive_while_it_hears_of_all,
+      control_traffic_of_an_agent_does_not_grow_with_the_swarm,
       old_and_new_versions_learn_together_and_another_major_is_refused, one_seed_is_one_story_of_members);
 }
