@@ -18,6 +18,7 @@ struct sim_host {
   uint64_t writing_ms;       /* a transaction: what fsync costs */
   uint64_t disk_bytes_per_s; /* 0: as many as one likes */
   enum err disk;             /* what every write answers: ERR_NO_SPACE, ERR_READ_ONLY … */
+  uint64_t clock_ahead_ms;   /* of its monotonic clock before the simulation's: it leapt */
   uint64_t paused_until_us;  /* it stands still: nothing is handled before */
   struct sim_nic nic;
   uint64_t trainer_free_us, disk_free_us; /* inside */

@@ -41,7 +41,7 @@ static bool gather_length(struct sim_agent *a) {
 static bool gather_ends(struct sim_agent *a) {
   struct round_view v;
   bool gathers = a->machine->phase == PHASE_GATHERING;
-  uint64_t now_ms = a->sim->now_ms;
+  uint64_t now_ms = sim_clock_ms(a);
   if (gathers && !a->was_gathering)
     a->gather_until_ms = now_ms + a->machine->deadline_ms;
   a->was_gathering = gathers;

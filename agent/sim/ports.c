@@ -33,7 +33,7 @@ static struct sim_agent *touch(void *context) {
 
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
   struct sim_agent *a = touch(context);
-  round_on_session(a->machine, peer, is_up, reason, a->sim->now_ms);
+  round_on_session(a->machine, peer, is_up, reason, sim_clock_ms(a));
 }
 
 static void on_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
@@ -47,19 +47,19 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
     check_blame(a, peer, ERR_FALSE_HISTORY);
     gossip_count(a->node, peer, ERR_FALSE_HISTORY);
   }
-  round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, a->sim->now_ms);
+  round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, sim_clock_ms(a));
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
   struct sim_agent *a = touch(context);
   (void)job;
-  round_on_refused_job(a->machine, peer, reason, a->sim->now_ms);
+  round_on_refused_job(a->machine, peer, reason, sim_clock_ms(a));
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
   struct sim_agent *a = touch(context);
   (void)job;
-  round_on_state(a->machine, peer, state, a->sim->now_ms);
+  round_on_state(a->machine, peer, state, sim_clock_ms(a));
 }
 
 static void on_manifest(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes) {
@@ -73,33 +73,33 @@ static void on_manifest(void *context, size_t peer, size_t job, const struct man
     p->proof = sim_buffer(bytes, MANIFEST_BYTES).bytes;
   else if (is_newer)
     memcpy(p->proof, bytes, MANIFEST_BYTES);
-  round_on_manifest(a->machine, peer, m, a->sim->now_ms);
+  round_on_manifest(a->machine, peer, m, sim_clock_ms(a));
 }
 
 static void on_payload(void *context, size_t peer, size_t job, const struct manifest *m, uint8_t *payload) {
   struct sim_agent *a = touch(context);
   (void)job;
-  round_on_payload(a->machine, peer, m, payload, a->sim->now_ms);
+  round_on_payload(a->machine, peer, m, payload, sim_clock_ms(a));
 }
 
 static void on_fetch_failed(void *context, size_t peer, size_t job, const struct manifest *m, enum err reason) {
   struct sim_agent *a = touch(context);
   (void)job;
   (void)m;
-  round_on_failed(a->machine, peer, reason, a->sim->now_ms);
+  round_on_failed(a->machine, peer, reason, sim_clock_ms(a));
 }
 
 static void on_answer(void *context, size_t peer, size_t job, uint64_t first, enum err reason) {
   struct sim_agent *a = touch(context);
   (void)job;
   (void)first;
-  round_on_failed(a->machine, peer, reason, a->sim->now_ms);
+  round_on_failed(a->machine, peer, reason, sim_clock_ms(a));
 }
 
 static void on_done(void *context, size_t peer, size_t job, uint64_t sequence, enum err outcome) {
   struct sim_agent *a = touch(context);
   (void)job;
-  round_on_done(a->machine, peer, sequence, outcome, a->sim->now_ms);
+  round_on_done(a->machine, peer, sequence, outcome, sim_clock_ms(a));
 }
 
 static void fill_hello(void *context, size_t peer, size_t job, struct hello_job *out_hello) {

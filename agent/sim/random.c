@@ -7,7 +7,7 @@
 enum {
   MAX_RANDOM_AGENTS = 8,
   MAX_RANDOM_EVENTS = 14,
-  N_HEALING = 4, /* events that make all whole again */
+  N_HEALING = 5, /* events that make all whole again */
   TROUBLE_S = 75,
   SETTLE_ROUNDS_OF_DIAMETER = 6,
   RECONNECT_ROUNDS = 12, /* until the last of them has dialled again */
@@ -84,10 +84,10 @@ static void add_links(struct rng *r, struct scenario *c) {
 static const struct {
   enum scenario_action action;
   unsigned weight;
-} happenings[] = {{ACTION_KILL, 6},     {ACTION_START, 8}, {ACTION_WIPE, 1}, {ACTION_SAVE, 1},  {ACTION_RESTORE, 1},
-                  {ACTION_PAUSE, 3},    {ACTION_FILL, 2},  {ACTION_SLOW, 2}, {ACTION_FREE, 3},  {ACTION_PART, 5},
-                  {ACTION_MUTE, 3},     {ACTION_HEAL, 5},  {ACTION_FAIL, 1}, {ACTION_CLAIM, 1}, {ACTION_CORRUPT, 1},
-                  {ACTION_UNFOLLOW, 1}, {ACTION_HONEST, 2}};
+} happenings[] = {{ACTION_KILL, 6},  {ACTION_START, 8},   {ACTION_WIPE, 1},     {ACTION_SAVE, 1},  {ACTION_RESTORE, 1},
+                  {ACTION_PAUSE, 3}, {ACTION_LEAP, 1},    {ACTION_SPEAK, 2},    {ACTION_FILL, 2},  {ACTION_SLOW, 2},
+                  {ACTION_FREE, 3},  {ACTION_PART, 5},    {ACTION_MUTE, 3},     {ACTION_HEAL, 5},  {ACTION_FAIL, 1},
+                  {ACTION_CLAIM, 1}, {ACTION_CORRUPT, 1}, {ACTION_UNFOLLOW, 1}, {ACTION_HONEST, 2}};
 
 static unsigned random_action(struct rng *r) {
   enum { N = sizeof happenings / sizeof *happenings };
@@ -114,6 +114,10 @@ static struct scenario_event random_event(struct rng *r, const struct scenario *
     e.to = random_range(r, c);
   if (e.action == ACTION_PAUSE)
     e.for_s = between(r, 1, 15);
+  if (e.action == ACTION_LEAP)
+    e.for_s = between(r, 1, 3000);
+  if (e.action == ACTION_SPEAK) /* the oldest, the newest, or one that nobody else does */
+    e.version = one_in(r, 4) ? GOSSIP_VERSION + 1U : whole(r, GOSSIP_VERSION_MIN, GOSSIP_VERSION);
   if (e.action == ACTION_SLOW)
     e.for_s = between(r, 0.1, 2);
   if (e.action == ACTION_CORRUPT) /* three in a row would end in quarantine, which lasts */
@@ -122,7 +126,8 @@ static struct scenario_event random_event(struct rng *r, const struct scenario *
 }
 
 static void add_events(struct rng *r, struct scenario *c) {
-  static const enum scenario_action healing[N_HEALING] = {ACTION_HEAL, ACTION_FREE, ACTION_HONEST, ACTION_START};
+  static const enum scenario_action healing[N_HEALING] = {ACTION_HEAL, ACTION_FREE, ACTION_HONEST, ACTION_SPEAK,
+                                                          ACTION_START};
   size_t n = (size_t)whole(r, 1, MAX_RANDOM_EVENTS);
   double at_s = between(r, 0, 10);
   c->events = items(n + N_HEALING, sizeof *c->events);

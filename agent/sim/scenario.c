@@ -148,7 +148,7 @@ static enum err check_range(const struct reader *r, const struct tree *item, con
 }
 
 static enum err check_event(const struct reader *r, const struct tree *item, const struct scenario_event *e) {
-  bool lasts = e->action == ACTION_PAUSE || e->action == ACTION_SLOW;
+  bool lasts = e->action == ACTION_PAUSE || e->action == ACTION_SLOW || e->action == ACTION_LEAP;
   enum err error = check_range(r, item, "events", "agents", &e->agents);
   if (!error)
     error = check_range(r, item, "events", "to", &e->to);

@@ -39,6 +39,8 @@ enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };
   X(SAVE, "save")       /* a backup of its disk is made … */                                                         \
   X(RESTORE, "restore") /* … and comes back, after a kill; of nothing saved nothing comes */                         \
   X(PAUSE, "pause")     /* for_s */                                                                                    \
+  X(LEAP, "leap")       /* its clock leaps ahead by for_s */                                                           \
+  X(SPEAK, "speak")     /* it is started again with another program, of `version` */                                   \
   X(FILL, "fill")       /* its disk */                                                                                 \
   X(SLOW, "slow")       /* a write takes for_s */                                                                      \
   X(FREE, "free")                                                                                                      \
@@ -73,6 +75,8 @@ struct scenario_link {
 struct scenario_host {
   double speed, up_kbit, down_kbit, disk_kib_s; /* 0 = as fast as one likes, but for speed */
   uint64_t loading_ms, training_ms, merging_ms, writing_ms, samples;
+  uint64_t memory_kib; /* for updates of peers, at least one of each; 0: as by default */
+  uint64_t version;    /* of the protocol, the newest that it speaks; above ours: that alone; 0: ours */
 };
 
 struct scenario_round {
@@ -94,7 +98,7 @@ struct scenario_links {
 struct scenario_event {
   double at_s, for_s;
   unsigned action; /* enum scenario_action */
-  uint64_t times;
+  uint64_t times, version;
   struct agent_range agents, to; /* to: empty (1..0) is all */
 };
 

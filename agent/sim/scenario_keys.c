@@ -59,6 +59,8 @@ const struct scenario_key scenario_keys[] = {
     {HOST(merging_ms), WHOLE, "5", 0, max_ms, NULL, 0},
     {HOST(writing_ms), WHOLE, "20", 0, max_ms, NULL, 0},
     {HOST(samples), WHOLE, "1000", 1, 1e9, NULL, 0},
+    {HOST(memory_kib), WHOLE, "0", 0, 1 << 30, NULL, 0},
+    {HOST(version), WHOLE, "0", 0, UINT16_MAX, NULL, 0},
     {ROUND(deadline_min_s), REAL, "1", 0.001, 86400, NULL, 0},
     {ROUND(deadline_max_s), REAL, "120", 0.001, 86400, NULL, 0},
     {ROUND(meet_s), REAL, "30", 0, 86400, NULL, 0},
@@ -75,6 +77,7 @@ const struct scenario_key scenario_keys[] = {
     {OF(IN_EVENTS, scenario_event, to), SCENARIO_AGENTS, "", 0, 0, NULL, 0},
     {OF(IN_EVENTS, scenario_event, for_s), REAL, "0", 0, 1e9, NULL, 0},
     {OF(IN_EVENTS, scenario_event, times), WHOLE, "1", 1, 1000000, NULL, 0},
+    {OF(IN_EVENTS, scenario_event, version), WHOLE, "0", 0, UINT16_MAX, NULL, 0},
 };
 
 const size_t n_scenario_keys = sizeof scenario_keys / sizeof *scenario_keys;

@@ -287,7 +287,7 @@ size_t sim_held(const struct sim *s, uint64_t n) {
 /* ---- life ---- */
 
 static uint64_t read_clock(void *context) {
-  return ((struct sim *)context)->now_ms;
+  return sim_clock_ms(context);
 }
 
 static struct gossip_peer_config *peer_configs(struct sim_agent *a) {
@@ -331,7 +331,7 @@ static void open_node(struct sim_agent *a) {
                                  .max_members = s->max_members,
                                  .name = a->name,
                                  .now_ms = read_clock,
-                                 .now_context = s,
+                                 .now_context = a,
                                  .events_context = a};
   struct node_means means = {.seals = sim_seals(s), .self = {a->identity, a->key}, .scratch = s->scratch};
   MUST(node_new_with(&means, &config, &sim_gossip_events, &a->node, why) == ERR_OK);
@@ -360,7 +360,9 @@ static struct buffer copy_of(const struct buffer *b, bool is_there) {
   return is_there && b->bytes ? sim_buffer(b->bytes, b->n_bytes) : (struct buffer){0};
 }
 
-static void wake_at(struct sim_agent *a, uint64_t at_ms) {
+/* By its own clock. */
+static void wake_at(struct sim_agent *a, uint64_t clock_ms) {
+  uint64_t at_ms = clock_ms - a->host.clock_ahead_ms;
   if (a->wake_ms > a->sim->now_ms && a->wake_ms <= at_ms)
     return;
   a->wake_ms = at_ms;
@@ -383,7 +385,7 @@ static void start_machine(struct sim_agent *a) {
     merged[i] = sim_merged_find(d, a->peers[i].agent);
   struct buffer half = copy_of(&d->half, resume.at != RESUME_FRESH);
   struct buffer model = copy_of(&d->model, resume.at == RESUME_COMMITTED);
-  round_start(a->machine, &resume, half, model, merged, a->sim->now_ms);
+  round_start(a->machine, &resume, half, model, merged, sim_clock_ms(a));
   free(merged);
 }
 
@@ -400,7 +402,7 @@ void sim_start(struct sim *s, size_t which) {
   sim_host_restart(&a->host);
   open_node(a);
   start_machine(a);
-  wake_at(a, s->now_ms);
+  wake_at(a, sim_clock_ms(a));
 }
 
 void sim_start_all(struct sim *s) {
@@ -483,12 +485,12 @@ static void take_notes(struct sim_agent *a) {
   size_t peer;
   enum err reason;
   while (gossip_reason_take(a->node, &peer, &reason))
-    round_on_session(a->machine, peer, false, reason, a->sim->now_ms);
+    round_on_session(a->machine, peer, false, reason, sim_clock_ms(a));
 }
 
 /* What an agent does after every event: until neither machine nor node has anything more to do now. */
 static void settle(struct sim_agent *a) {
-  uint64_t next_ms, now_ms = a->sim->now_ms;
+  uint64_t next_ms, now_ms = sim_clock_ms(a);
   unsigned n_turns = 0;
   bool was_idle = now_ms < a->machine->due_ms;
   do {
@@ -506,6 +508,13 @@ static void settle(struct sim_agent *a) {
   sim_check(a, was_idle);
 }
 
+void sim_leap(struct sim *s, size_t which, uint64_t by_ms) {
+  struct sim_agent *a = s->agents[which];
+  a->host.clock_ahead_ms += by_ms;
+  if (a->is_alive)
+    settle(a);
+}
+
 void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
   const struct sim_trainer *t = a->sim->trainer;
   void (*const run[])(struct sim_agent *, struct trainer_job *, struct trainer_result *) = {
@@ -516,7 +525,7 @@ void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
   r->label = job->label;
   run[job->kind](a, job, r);
   trainer_job_free(job);
-  round_on_trained(a->machine, r, a->sim->now_ms);
+  round_on_trained(a->machine, r, sim_clock_ms(a));
 }
 
 static void handle(struct sim_agent *a, struct sim_event *e) {
@@ -537,7 +546,7 @@ static void handle(struct sim_agent *a, struct sim_event *e) {
     struct scribe_result *r = e->data;
     if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
       gossip_set_boot_epoch(a->node, r->boot_epoch);
-    round_on_written(a->machine, r, a->sim->now_ms);
+    round_on_written(a->machine, r, sim_clock_ms(a));
     break;
   }
   default:

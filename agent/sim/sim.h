@@ -272,6 +272,14 @@ size_t sim_clone(struct sim *s, size_t which);
 /* The host stands still and handles nothing for so long; then everything at once. */
 void sim_pause(struct sim *s, size_t which, uint64_t for_ms);
 
+/* The host's monotonic clock leaps ahead, as that of a machine that was stopped and moved does: what was to wait is due at once. */
+void sim_leap(struct sim *s, size_t which, uint64_t by_ms);
+
+/* What its clock says. */
+static inline uint64_t sim_clock_ms(const struct sim_agent *a) {
+  return a->sim->now_ms + a->host.clock_ahead_ms;
+}
+
 /* ---- links ---- */
 
 /* Both directions, and what stands ends at once; or one direction without a word. */

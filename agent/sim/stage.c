@@ -65,6 +65,21 @@ static void set_link(struct sim_link *to, const struct scenario_link *from) {
   to->nat_idle_us = us_of(from->nat_idle_ms);
 }
 
+/* An older program speaks all versions up to its own, one with another major its own alone. */
+static void set_version(struct sim_agent *a, uint64_t version) {
+  a->version_max = (uint16_t)version;
+  a->version_min = version > GOSSIP_VERSION ? (uint16_t)version : version > 0 ? GOSSIP_VERSION_MIN : 0;
+}
+
+/* Room for one update of each peer there is in any case: the site file of a host with less is refused. */
+static void set_memory(struct sim_agent *a, uint64_t kib) {
+  struct sim *s = a->sim;
+  uint64_t bytes = kib * BYTES_PER_KIB, least = a->n_peers * s->payload_bytes;
+  uint64_t most = kib == 0 ? s->config.payload_max_bytes : bytes > least ? bytes : least;
+  if (most != sim_config(a)->payload_max_bytes)
+    sim_own_config(a)->payload_max_bytes = most;
+}
+
 static void set_host(struct sim_agent *a, const struct scenario_host *h) {
   a->host.speed = h->speed;
   a->host.nic.up_bytes_per_s = bytes_per_s(h->up_kbit);
@@ -75,6 +90,8 @@ static void set_host(struct sim_agent *a, const struct scenario_host *h) {
   a->host.merging_ms = h->merging_ms;
   a->host.writing_ms = h->writing_ms;
   a->samples = (uint32_t)h->samples;
+  set_version(a, h->version);
+  set_memory(a, h->memory_kib);
 }
 
 static void set_round(struct round_config *config, const struct scenario *c) {
@@ -115,6 +132,14 @@ static void act_link(struct sim *s, size_t a, size_t b, const void *context) {
     set_link(sim_link(s, b, a), &l->link);
 }
 
+static const struct scenario_host *host_of(const struct scenario *c, size_t a) {
+  const struct scenario_host *h = &c->host;
+  for (size_t i = 0; i < c->n_hosts; i++)
+    if (a >= c->hosts[i].agents.first && a <= c->hosts[i].agents.last)
+      h = &c->hosts[i].host;
+  return h;
+}
+
 struct sim *scenario_sim(const struct scenario *c) {
   static void (*const connect[])(const struct scenario *, struct sim *) = {
       [TOPOLOGY_FULL] = connect_full, [TOPOLOGY_RING] = connect_ring, [TOPOLOGY_RANDOM] = connect_random};
@@ -125,9 +150,9 @@ struct sim *scenario_sim(const struct scenario *c) {
   set_link(&s->default_link, &c->link);
   connect[c->topology](c, s);
   set_round(&s->config, c);
+  give_room(s);
   for (size_t i = 0; i < s->n_agents; i++)
     set_host(s->agents[i], &c->host);
-  give_room(s);
   for (size_t i = 0; i < c->n_hosts; i++)
     for (size_t a = (size_t)c->hosts[i].agents.first; a <= c->hosts[i].agents.last; a++)
       set_host(s->agents[a], &c->hosts[i].host);
@@ -181,12 +206,20 @@ static void do_pause(struct stage *g, size_t a, const struct scenario_event *e) 
   sim_pause(g->sim, a, ms_of(e->for_s));
 }
 
-static const struct scenario_host *host_of(const struct scenario *c, size_t a) {
-  const struct scenario_host *h = &c->host;
-  for (size_t i = 0; i < c->n_hosts; i++)
-    if (a >= c->hosts[i].agents.first && a <= c->hosts[i].agents.last)
-      h = &c->hosts[i].host;
-  return h;
+static void do_leap(struct stage *g, size_t a, const struct scenario_event *e) {
+  sim_leap(g->sim, a, ms_of(e->for_s));
+}
+
+/* A program is changed by a restart. */
+static void do_speak(struct stage *g, size_t a, const struct scenario_event *e) {
+  struct sim_agent *agent = g->sim->agents[a];
+  bool was_alive = agent->is_alive;
+  if (agent->version_max == e->version)
+    return;
+  do_kill(g, a, e);
+  set_version(agent, e->version);
+  if (was_alive)
+    sim_start(g->sim, a);
 }
 
 static void do_disk(struct stage *g, size_t a, const struct scenario_event *e) {
@@ -232,10 +265,12 @@ static void act_pair(struct sim *s, size_t a, size_t b, const void *context) {
 
 static void happen(struct stage *g, const struct scenario_event *e) {
   static void (*const act[N_SCENARIO_ACTIONS])(struct stage *, size_t, const struct scenario_event *) = {
-      [ACTION_KILL] = do_kill,       [ACTION_START] = do_start,  [ACTION_WIPE] = do_wipe, [ACTION_SAVE] = do_save,
-      [ACTION_RESTORE] = do_restore, [ACTION_PAUSE] = do_pause,  [ACTION_FILL] = do_disk, [ACTION_SLOW] = do_disk,
-      [ACTION_FREE] = do_disk,       [ACTION_FAIL] = do_fail,    [ACTION_CLAIM] = do_lie, [ACTION_SIGN] = do_lie,
-      [ACTION_CORRUPT] = do_corrupt, [ACTION_UNFOLLOW] = do_lie, [ACTION_HONEST] = do_lie};
+      [ACTION_KILL] = do_kill,    [ACTION_START] = do_start,     [ACTION_WIPE] = do_wipe,
+      [ACTION_SAVE] = do_save,    [ACTION_RESTORE] = do_restore, [ACTION_PAUSE] = do_pause,
+      [ACTION_LEAP] = do_leap,    [ACTION_SPEAK] = do_speak,     [ACTION_FILL] = do_disk,
+      [ACTION_SLOW] = do_disk,    [ACTION_FREE] = do_disk,       [ACTION_FAIL] = do_fail,
+      [ACTION_CLAIM] = do_lie,    [ACTION_SIGN] = do_lie,        [ACTION_CORRUPT] = do_corrupt,
+      [ACTION_UNFOLLOW] = do_lie, [ACTION_HONEST] = do_lie};
   const struct agent_range all = {0, g->scenario->n_agents - 1};
   if (!act[e->action])
     for_pairs(g->sim, &e->agents, e->to.first > e->to.last ? &all : &e->to, act_pair, e);
@@ -253,8 +288,9 @@ static bool links_are_whole(const struct sim_agent *a) {
 }
 
 static bool is_whole(const struct sim_agent *a) {
-  return a->is_alive && a->host.disk == ERR_OK && a->host.paused_until_us <= a->sim->now_us && !a->lie &&
-         !a->lie_in_manifest && a->corrupt == 0 && a->fail_trainings == 0 && links_are_whole(a);
+  bool is_understood = a->version_max <= GOSSIP_VERSION;
+  return is_understood && a->is_alive && a->host.disk == ERR_OK && a->host.paused_until_us <= a->sim->now_us &&
+         !a->lie && !a->lie_in_manifest && a->corrupt == 0 && a->fail_trainings == 0 && links_are_whole(a);
 }
 
 static bool all_are_whole(const struct sim *s) {

@@ -45,7 +45,8 @@ START_TEST(everything_is_read_and_the_rest_has_defaults) {
       load("hosts: [ { agents: 1..2, speed: 0.5 } ]\nagents: 5\nseed: 9\n"
            "events:\n  - { at_s: 9, do: heal, agents: 0 }\n  - { at_s: 3, do: part, agents: 0, to: 1..4 }\n"
            "links:\n  - { agents: 0, to: 1, one_way: true, delay_ms: 99 }\n"
-           "host: { training_ms: 70 }\nlink: { delay_ms: 4, rate_kbit: 8 }\nround: { deadline_max_s: 9 }\n",
+           "host: { training_ms: 70, memory_kib: 150 }\nlink: { delay_ms: 4, rate_kbit: 8 }\nround: { deadline_max_s: "
+           "9 }\n",
            &s, why),
       ERR_OK);
   ck_assert_uint_eq(s->seed, 9);
@@ -65,6 +66,7 @@ START_TEST(everything_is_read_and_the_rest_has_defaults) {
   ck_assert_uint_eq(sim_link(sim, 1, 0)->delay_us, 4000);
   ck_assert_uint_eq(sim_link(sim, 1, 0)->bytes_per_s, 1000);
   ck_assert_uint_eq(sim_config(sim->agents[2])->deadline_max_ms, 9000);
+  ck_assert_uint_eq(sim_config(sim->agents[2])->payload_max_bytes, 200 << 10); /* one of each peer */
   ck_assert(sim->agents[2]->host.speed == 0.5 && sim->agents[3]->host.speed == 1);
   sim_free(sim);
   scenario_free(s);
@@ -92,9 +94,12 @@ static const struct {
      "4:34: events[].agents: there is no agent 3; the last one is 2"},
     {"agents: 3\nevents:\n  - { at_s: 9, do: pause, agents: 1 }\n",
      "3:5: events[].for_s: is missing or 0; write how long, for_s: …"},
+    {"agents: 3\nevents:\n  - { at_s: 9, do: leap, agents: 1 }\n",
+     "3:5: events[].for_s: is missing or 0; write how long, for_s: …"},
+    {"agents: 3\nhost: { version: 65536 }\n", "2:18: host.version: \"65536\" is out of range; write 0 to 65535"},
     {"agents: 3\nevents:\n  - { at_s: 1, do: dance, agents: 1 }\n", "3:20: events[].do: \"dance\" is not known here; "},
     {"agents: 3\nevents:\n  - { at_s: 1, do: kill, agents: 1, link: 3 }\n",
-     "3:37: unknown key \"events[].link\"; write one of at_s, do, agents, to, for_s, times"},
+     "3:37: unknown key \"events[].link\"; write one of at_s, do, agents, to, for_s, times, version"},
     {"agents: 300\ntopology: full\n", "2:11: topology: full has 299 peers an agent; at most 256 are possible; write "},
     {"agents: 3\ntopology: random\n", "2:11: degree: 4, and there are only 2 other agents; write a smaller one"},
     {"agents: 90000\nmodel_kib: 1000\n", "2:12: 90000 agents with models of 1000 KiB would take more than 4 GiB; "},
@@ -195,6 +200,48 @@ START_TEST(the_table_says_who_is_slow_and_what_it_costs) {
   ck_assert_int_eq(c.code, EXIT_DONE);
   ck_assert_ptr_nonnull(strstr(c.out, "AGENT  ROUND"));
   ck_assert_ptr_nonnull(strstr(c.out, "trace "));
+}
+END_TEST
+
+static const json_t *row_of(const json_t *rows, json_int_t agent) {
+  size_t i = 0;
+  while (whole(rows, i, "agent") != agent)
+    i++;
+  return json_array_get(rows, i);
+}
+
+/* Who speaks an older version has a part in it; who speaks another major one is refused by all, for that reason. */
+START_TEST(versions_are_mixed) {
+  json_t *answer = run("agents: 4\ntopology: full\nrounds: 10\nmodel_kib: 1\nround: { meet_s: 5, deadline_max_s: 5 }\n"
+                       "hosts:\n  - { agents: 1, version: 1 }\n  - { agents: 3, version: 99 }\n",
+                       "1");
+  const json_t *rows = datum(answer, "rows");
+  for (json_int_t i = 0; i < 3; i++) {
+    const json_t *row = row_of(rows, i);
+    ck_assert_int_eq(json_integer_value(json_object_get(row, "merged_rounds")), 10);
+    ck_assert_int_eq(json_integer_value(json_object_get(row, "taken")), 20); /* by the two others */
+  }
+  ck_assert_int_eq(json_integer_value(json_object_get(row_of(rows, 3), "taken")), 0);
+  ck_assert_str_eq(json_string_value(json_object_get(row_of(rows, 3), "reason")), "version");
+  json_decref(answer);
+}
+END_TEST
+
+/* A gather whose end has come by the leap is over: the slow peer that it waited for is left out. */
+START_TEST(a_clock_leaps) {
+  static const char *const leaps[] = {"", "events:\n  - { at_s: 3, do: leap, agents: 0, for_s: 3600 }\n"};
+  for (json_int_t i = 0; i < 2; i++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "agents: 3\ntopology: full\nrounds: 6\nmodel_kib: 1\nhosts:\n  - { agents: 2, speed: 0.25 }\n%s",
+             leaps[i]);
+    json_t *answer = run(text, "1");
+    const json_t *rows = datum(answer, "rows");
+    ck_assert_int_eq(json_integer_value(json_object_get(row_of(rows, 2), "left_out")) > 0, i);
+    for (json_int_t a = 0; a < 3; a++)
+      ck_assert_int_eq(json_integer_value(json_object_get(row_of(rows, a), "round")), 6);
+    json_decref(answer);
+  }
 }
 END_TEST
 
@@ -679,6 +726,8 @@ int main(void) {
   tcase_add_loop_test(tcase, what_is_wrong_has_its_place_and_remedy, 0, sizeof refused / sizeof *refused);
   tcase_add_test(tcase, what_happens_is_bounded);
   tcase_add_test(tcase, quiet_time_is_skipped);
+  tcase_add_test(tcase, versions_are_mixed);
+  tcase_add_test(tcase, a_clock_leaps);
   tcase_add_test(tcase, a_model_is_as_long_as_one_likes);
   tcase_add_test(tcase, one_seed_gives_one_trace_hash);
   tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
