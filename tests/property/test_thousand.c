@@ -11,7 +11,9 @@
 #include "tests/size.h"
 #include "tests/unit/suite.h"
 
-enum { DEGREE = 4, SLICE_MS = 1000, ROUND_S = 10, DOWN_S = 30, LIMIT_S = 6 * SUITE_LIMIT_S };
+enum { DEGREE = 4, SLICES = 10 /* of a round */, LIMIT_S = 6 * SUITE_LIMIT_S };
+
+static const uint64_t SLICE_MS = 1000, ROUND_MS = 10000, DOWN_MS = 30000, MEETING_MS = 60000;
 
 static const double LOSS = 0.2, DUPLICATE = 0.01, REORDER = 0.05, CHURN = 0.01; /* churn: of a round */
 
@@ -23,8 +25,8 @@ static struct sim *swarm_new(size_t n, uint64_t seed) {
   s->default_link.loss = LOSS;
   s->default_link.duplicate = DUPLICATE;
   s->default_link.reorder = REORDER;
-  s->config.every_ms = ROUND_S * 1000;
-  s->config.deadline_max_ms = ROUND_S * 1000;
+  s->config.every_ms = ROUND_MS;
+  s->config.deadline_max_ms = ROUND_MS;
   for (size_t i = 0; i < n; i++) {
     s->agents[i]->host.training_ms = 1000;
     for (size_t k = 0; k < DEGREE / 2; k++)
@@ -42,9 +44,11 @@ struct churn {
 };
 
 static void churn_step(struct churn *c, struct sim *s, struct rng *rng) {
-  while (c->n_back < c->n_gone && s->now_ms >= c->since_ms[c->n_back] + DOWN_S * 1000)
+  while (c->n_back < c->n_gone && s->now_ms >= c->since_ms[c->n_back] + DOWN_MS)
     sim_start(s, c->down[c->n_back++]);
-  for (c->owed += CHURN * (double)s->n_agents / ROUND_S; c->owed >= 1; c->owed--) {
+  c->owed += CHURN * (double)s->n_agents / SLICES;
+  while (c->owed >= 1) {
+    c->owed -= 1;
     size_t which = (size_t)rng_below(rng, s->n_agents);
     if (!s->agents[which]->is_alive)
       continue;
@@ -79,7 +83,7 @@ static void on_broken(void *context, const struct sim_agent *a, enum sim_invaria
 /* `spoils`: in the middle somebody forgets. */
 static struct story live(size_t n, size_t n_rounds, uint64_t seed, bool spoils) {
   struct sim *s = swarm_new(n, seed);
-  size_t n_slices = n_rounds * ROUND_S, most = n_slices * (size_t)(CHURN * (double)n / ROUND_S + 1);
+  size_t n_slices = n_rounds * SLICES, most = n_slices * (size_t)(CHURN * (double)n / SLICES + 1);
   struct churn c = {.down = calloc(most, sizeof(size_t)), .since_ms = calloc(most, sizeof(uint64_t))};
   struct rng rng;
   ck_assert(c.down && c.since_ms);
@@ -87,7 +91,7 @@ static struct story live(size_t n, size_t n_rounds, uint64_t seed, bool spoils) 
   if (!spoils)
     s->watch.broken = on_broken;
   sim_start_all(s);
-  sim_run(s, 60 * 1000);
+  sim_run(s, MEETING_MS);
   for (size_t i = 0; i < n_slices && s->n_broken == 0; i++) {
     churn_step(&c, s, &rng);
     sim_run(s, SLICE_MS);
