@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "models/floats.h"
 #include "models/merging/merge.h"
+#include "models/merging/nearby.h"
 #include "models/merging/statistic.h"
 #include "models/net/loss.h"
 #include "models/net/net.h"
@@ -32,6 +33,7 @@ struct learner {
   float *copy;  /* [P] x̂ */
   float *spare; /* [P] x̂' while it is pending; else where x is laid out anew and a merge begins */
   bool pending;
+  size_t nearby_width; /* of an x that is near it then (models/merging/nearby.h); 0: it is not */
 
   struct { /* what the last learner_train began with */
     bool is_known;
@@ -584,6 +586,13 @@ void learner_undo(struct learner *l) {
 
 /* ---- the own update */
 
+enum { NEARBY_HEAD_BYTES = 8 };
+
+/* Room and place of an array in a snapshot. */
+static size_t array_bytes(const struct learner *l) {
+  return codec_full_bytes(l->n);
+}
+
 size_t learner_payload_bound(const struct learner *l) {
   return codec_payload_bound(l->config.codec, l->n);
 }
@@ -602,10 +611,22 @@ static enum err encode_difference(struct learner *l, uint8_t *out_payload, size_
                       out_n_bytes, l->spare);
 }
 
+static bool is_shorter(const struct learner *l, size_t width) {
+  return NEARBY_HEAD_BYTES + nearby_bytes(l->n, width) < array_bytes(l);
+}
+
+/* In a half x stands beside x̂' where that is shorter. */
+static size_t nearby_width(const struct learner *l) {
+  static const size_t width_of[N_CODECS] = {[CODEC_F32] = 1, [CODEC_F16] = 2};
+  size_t width = width_of[l->config.codec.kind];
+  return width > 0 && is_shorter(l, width) && nearby_fits(l->x, l->spare, l->n, width) ? width : 0;
+}
+
 enum err learner_encode(struct learner *l, bool start_chain, uint8_t *out_payload, size_t *out_n_bytes) {
   l->pending = false;
   enum err e = start_chain ? encode_full(l, out_payload, out_n_bytes) : encode_difference(l, out_payload, out_n_bytes);
   l->pending = e == ERR_OK;
+  l->nearby_width = l->pending ? nearby_width(l) : 0;
   return e;
 }
 
@@ -751,11 +772,13 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
  *   head   magic 8, version u32, zero u32, schema hash 32, P u64, zero u64                          64 bytes
  *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, first state, x̂              336 + 12·P
  *          version 2, of optimisers with more than momentum: optimiser u32, zero u32, t u64, other states
+ *          versions 3 and 4: as 1 and 2 without x there, and at the end width u32, zero u32 and x beside x̂
+ *          (models/merging/nearby.h)
  *   model  head, x                                                                                  64 + 4·P */
 
 enum {
   MODEL_VERSION = 1,
-  HALF_VERSION = 2,
+  HALF_VERSION = 4,
   HEAD_BYTES = 64,
   STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING,
   TAIL_BYTES = 16,
@@ -763,11 +786,6 @@ enum {
 };
 
 static const char half_magic[MAGIC_BYTES] = "starhalf", model_magic[MAGIC_BYTES] = "starmodl";
-
-/* Room and place of an array in a snapshot. */
-static size_t array_bytes(const struct learner *l) {
-  return codec_full_bytes(l->n);
-}
 
 static void head_write(const struct learner *l, const char magic[MAGIC_BYTES], uint32_t version,
                        uint8_t out_bytes[HEAD_BYTES]) {
@@ -851,9 +869,41 @@ static enum err state_read(const uint8_t bytes[STATE_BYTES], double *out_own_ste
 /* x, the first state, x̂ */
 enum { HALF_ARRAYS = 3 };
 
-static size_t half_bytes(const struct learner *l, enum optimiser kind) {
-  size_t others = optimiser_states(kind) - 1;
-  return HEAD_BYTES + STATE_BYTES + (HALF_ARRAYS + others) * array_bytes(l) + (others > 0 ? TAIL_BYTES : 0);
+/* What is where in a half. */
+struct half {
+  enum optimiser kind; /* whose states they are */
+  uint64_t n_taken;
+  size_t width; /* of an x that stands beside x̂; 0: it stands whole */
+};
+
+/* The half's that would be written now. */
+static struct half half_now(const struct learner *l) {
+  return (struct half){
+      .kind = l->config.train.optimiser.kind, .n_taken = l->n_taken, .width = l->pending ? l->nearby_width : 0};
+}
+
+static bool has_tail(const struct half *h) {
+  return optimiser_states(h->kind) > 1;
+}
+
+static size_t first_state_at(const struct learner *l, const struct half *h) {
+  return HEAD_BYTES + STATE_BYTES + (h->width > 0 ? 0 : array_bytes(l));
+}
+
+static size_t copy_at(const struct learner *l, const struct half *h) {
+  return first_state_at(l, h) + array_bytes(l);
+}
+
+static size_t tail_at(const struct learner *l, const struct half *h) {
+  return copy_at(l, h) + array_bytes(l);
+}
+
+static size_t nearby_at(const struct learner *l, const struct half *h) {
+  return tail_at(l, h) + (has_tail(h) ? TAIL_BYTES + (optimiser_states(h->kind) - 1) * array_bytes(l) : 0);
+}
+
+static size_t half_bytes(const struct learner *l, const struct half *h) {
+  return nearby_at(l, h) + (h->width > 0 ? NEARBY_HEAD_BYTES + nearby_bytes(l->n, h->width) : 0);
 }
 
 size_t learner_half_arrays(const struct train_config *train) {
@@ -861,11 +911,13 @@ size_t learner_half_arrays(const struct train_config *train) {
 }
 
 size_t learner_half_bytes(const struct learner *l) {
-  return half_bytes(l, l->config.train.optimiser.kind);
+  struct half h = half_now(l);
+  return half_bytes(l, &h);
 }
 
 size_t learner_half_copy_offset(const struct learner *l) {
-  return HEAD_BYTES + STATE_BYTES + 2 * array_bytes(l);
+  struct half h = half_now(l);
+  return copy_at(l, &h);
 }
 
 static void tail_write(const struct learner *l, uint8_t *out_bytes) {
@@ -879,67 +931,95 @@ static void tail_write(const struct learner *l, uint8_t *out_bytes) {
     codec_write_values(l->states[i], l->n, out_bytes + TAIL_BYTES + (i - 1) * array_bytes(l));
 }
 
-void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
-  uint8_t *arrays = out_bytes + HEAD_BYTES + STATE_BYTES;
-  head_write(l, half_magic, n_states(l) > 1 ? 2 : 1, out_bytes);
-  state_write(l, out_bytes + HEAD_BYTES);
-  codec_write_values(l->x, l->n, arrays);
-  codec_write_values(l->states[0], l->n, arrays + array_bytes(l));
-  codec_write_values(l->pending ? l->spare : l->copy, l->n, arrays + 2 * array_bytes(l));
-  if (n_states(l) > 1)
-    tail_write(l, arrays + HALF_ARRAYS * array_bytes(l));
+static void x_write(const struct learner *l, const struct half *h, uint8_t *out_bytes) {
+  if (h->width == 0) {
+    codec_write_values(l->x, l->n, out_bytes + HEAD_BYTES + STATE_BYTES);
+    return;
+  }
+  struct writer w;
+  uint8_t *at = out_bytes + nearby_at(l, h);
+  writer_init(&w, at, NEARBY_HEAD_BYTES);
+  writer_u32(&w, (uint32_t)h->width);
+  writer_u32(&w, 0);
+  MUST(writer_end(&w) == ERR_OK);
+  nearby_write(l->x, l->spare, l->n, h->width, at + NEARBY_HEAD_BYTES);
 }
 
-/* What a half holds beside the model: whose states they are. */
-struct tail {
-  enum optimiser kind;
-  uint64_t n_taken;
-  const uint8_t *others; /* the states behind the first */
-};
+void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
+  struct half h = half_now(l);
+  uint32_t version = 1 + (has_tail(&h) ? 1u : 0) + (h.width > 0 ? 2u : 0);
+  head_write(l, half_magic, version, out_bytes);
+  state_write(l, out_bytes + HEAD_BYTES);
+  x_write(l, &h, out_bytes);
+  codec_write_values(l->states[0], l->n, out_bytes + first_state_at(l, &h));
+  codec_write_values(l->pending ? l->spare : l->copy, l->n, out_bytes + copy_at(l, &h));
+  if (has_tail(&h))
+    tail_write(l, out_bytes + tail_at(l, &h));
+}
 
-/* What the head of a tail says; ERR_CORRUPT: no optimiser with one, or more steps than anyone takes. */
-static enum err tail_head(const uint8_t bytes[TAIL_BYTES], struct tail *out_tail) {
+/* What a tail begins with; ERR_CORRUPT: no optimiser with one, or more steps than anyone takes. */
+static enum err tail_head(const uint8_t bytes[TAIL_BYTES], struct half *h) {
   struct cursor c;
   cursor_init(&c, bytes, TAIL_BYTES);
   uint32_t kind = cursor_u32(&c), zero = cursor_u32(&c);
   uint64_t n_taken = cursor_u64(&c);
   if (kind >= N_OPTIMISERS || optimiser_states((enum optimiser)kind) < 2 || zero || n_taken > INT64_MAX)
     return ERR_CORRUPT;
-  *out_tail = (struct tail){.kind = (enum optimiser)kind, .n_taken = n_taken, .others = bytes + TAIL_BYTES};
+  h->kind = (enum optimiser)kind;
+  h->n_taken = n_taken;
   return ERR_OK;
 }
 
-size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_t n_bytes) {
-  size_t at = half_bytes(l, OPTIMISER_SGD);
-  struct tail tail = {.kind = OPTIMISER_SGD};
+static enum err nearby_head(const struct learner *l, const uint8_t bytes[NEARBY_HEAD_BYTES], struct half *h) {
+  struct cursor c;
+  cursor_init(&c, bytes, NEARBY_HEAD_BYTES);
+  uint32_t width = cursor_u32(&c), zero = cursor_u32(&c);
+  if (width < 1 || width > 2 || zero || !is_shorter(l, width))
+    return ERR_CORRUPT;
+  h->width = width;
+  return ERR_OK;
+}
+
+/* Takes the half apart as far as its length hangs on it; ERR_TRUNCATED: it ends before. */
+static enum err half_judge(const struct learner *l, const uint8_t *bytes, size_t n_bytes, struct half *out_half) {
   uint32_t version;
-  if (head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version) ||
-      (version > 1 && (n_bytes < at + TAIL_BYTES || tail_head(bytes + at, &tail))))
-    return learner_half_bytes(l);
-  return half_bytes(l, tail.kind);
+  enum err e = head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version);
+  struct half h = {.kind = OPTIMISER_SGD, .width = version > 2};
+  if (!e && version % 2 == 0)
+    e = n_bytes < tail_at(l, &h) + TAIL_BYTES ? ERR_TRUNCATED : tail_head(bytes + tail_at(l, &h), &h);
+  if (!e && version > 2) {
+    size_t at = nearby_at(l, &h);
+    e = n_bytes < at + NEARBY_HEAD_BYTES ? ERR_TRUNCATED : nearby_head(l, bytes + at, &h);
+  }
+  if (!e)
+    *out_half = h;
+  return e;
+}
+
+size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_t n_bytes) {
+  struct half h;
+  return half_judge(l, bytes, n_bytes, &h) ? learner_half_bytes(l) : half_bytes(l, &h);
 }
 
 size_t learner_half_most(const struct learner *l) {
   size_t most = 0;
-  for (enum optimiser kind = 0; kind < N_OPTIMISERS; kind++)
-    most = half_bytes(l, kind) > most ? half_bytes(l, kind) : most;
+  for (enum optimiser kind = 0; kind < N_OPTIMISERS; kind++) {
+    size_t n = half_bytes(l, &(struct half){.kind = kind});
+    most = n > most ? n : most;
+  }
   return most;
 }
 
-static enum err tail_read(const struct learner *l, uint32_t version, const uint8_t *bytes, size_t n_bytes,
-                          struct tail *out_tail) {
-  struct tail tail = {.kind = OPTIMISER_SGD};
-  size_t at = half_bytes(l, OPTIMISER_SGD);
-  enum err e = version == 1 ? ERR_OK : n_bytes < at + TAIL_BYTES ? ERR_TRUNCATED : tail_head(bytes + at, &tail);
-  if (!e)
-    e = size_judge(n_bytes, half_bytes(l, tail.kind));
-  if (!e)
-    e = codec_check_values(bytes + HEAD_BYTES + STATE_BYTES, HALF_ARRAYS * l->n);
-  for (size_t i = 1; i < optimiser_states(tail.kind) && !e; i++)
-    e = codec_check_values(tail.others + (i - 1) * array_bytes(l), l->n);
-  if (!e)
-    *out_tail = tail;
-  return e;
+/* Its floats, before any of them is taken. */
+static enum err floats_judge(const struct learner *l, const struct half *h, const uint8_t *bytes) {
+  enum err e = codec_check_values(bytes + first_state_at(l, h), 2 * l->n);
+  for (size_t i = 1; i < optimiser_states(h->kind) && !e; i++)
+    e = codec_check_values(bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), l->n);
+  if (e)
+    return e;
+  return h->width == 0
+             ? codec_check_values(bytes + HEAD_BYTES + STATE_BYTES, l->n)
+             : nearby_read(bytes + nearby_at(l, h) + NEARBY_HEAD_BYTES, h->width, bytes + copy_at(l, h), l->n, NULL);
 }
 
 static void forget_states(struct learner *l) {
@@ -949,32 +1029,40 @@ static void forget_states(struct learner *l) {
 }
 
 /* Takes the states over where they mean the same: mean and mean square, or momentum; else they begin anew. */
-static void take_states(struct learner *l, const uint8_t *first, const struct tail *tail) {
+static void take_states(struct learner *l, const struct half *h, const uint8_t *bytes) {
   forget_states(l);
-  if (optimiser_states(tail->kind) != n_states(l))
+  if (optimiser_states(h->kind) != n_states(l))
     return;
-  l->n_taken = tail->n_taken;
-  memcpy(l->states[0], first, array_bytes(l));
+  l->n_taken = h->n_taken;
+  memcpy(l->states[0], bytes + first_state_at(l, h), array_bytes(l));
   for (size_t i = 1; i < n_states(l); i++)
-    memcpy(l->states[i], tail->others + (i - 1) * array_bytes(l), array_bytes(l));
+    memcpy(l->states[i], bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), array_bytes(l));
+}
+
+static void take_x(struct learner *l, const struct half *h, const uint8_t *bytes) {
+  if (h->width == 0)
+    memcpy(l->x, bytes + HEAD_BYTES + STATE_BYTES, array_bytes(l));
+  else
+    MUST(nearby_read(bytes + nearby_at(l, h) + NEARBY_HEAD_BYTES, h->width, bytes + copy_at(l, h), l->n, l->x) ==
+         ERR_OK); /* judged before */
 }
 
 enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
   double own_step;
   struct distance_ring ring;
-  struct tail tail;
-  uint32_t version;
-  enum err e = head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version);
+  struct half h;
+  enum err e = half_judge(l, bytes, n_bytes, &h);
   if (!e)
-    e = n_bytes < half_bytes(l, OPTIMISER_SGD) ? ERR_TRUNCATED : state_read(bytes + HEAD_BYTES, &own_step, &ring);
+    e = size_judge(n_bytes, half_bytes(l, &h));
   if (!e)
-    e = tail_read(l, version, bytes, n_bytes, &tail);
+    e = state_read(bytes + HEAD_BYTES, &own_step, &ring);
+  if (!e)
+    e = floats_judge(l, &h, bytes);
   if (e)
     return e;
-  const uint8_t *arrays = bytes + HEAD_BYTES + STATE_BYTES;
-  memcpy(l->x, arrays, array_bytes(l));
-  take_states(l, arrays + array_bytes(l), &tail);
-  memcpy(l->copy, arrays + 2 * array_bytes(l), array_bytes(l));
+  take_x(l, &h, bytes);
+  take_states(l, &h, bytes);
+  memcpy(l->copy, bytes + copy_at(l, &h), array_bytes(l));
   l->own_step = own_step;
   l->ring = ring;
   l->pending = false;

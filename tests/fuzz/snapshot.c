@@ -1,4 +1,5 @@
-/* Snapshots of the store. First byte: 0 a half, 1 a model, 2 a model with the numbers of its scaling, 3 a half of Adam's; then a
+/* Snapshots of the store. First byte: 0 a half, 1 a model, 2 a model with the numbers of its scaling, 3 a half of Adam's, 4 one
+ * whose x stands beside x̂; then a
  * mask over a real one, and what is left of the input is appended. What is taken is written again as it was; what is refused leaves
  * the learner as it was. */
 #include "agent/run/snapshot.h"
@@ -12,7 +13,7 @@
 #include "tests/fuzz/parts.h"
 #include "tests/fuzz/small_learner.h"
 
-enum { HALF, MODEL, SCALED, ADAMS_HALF, N_KINDS, MAX_BYTES = 128 * 1024, TAIL_BYTES = 16, KIND_BYTES = 4 };
+enum { HALF, MODEL, SCALED, ADAMS_HALF, NEARBY_HALF, N_KINDS, MAX_BYTES = 128 * 1024, TAIL_BYTES = 16, KIND_BYTES = 4 };
 
 static struct contract *contract;
 static struct learner *learner, *by_adam;
@@ -53,6 +54,22 @@ static void feed_half(struct learner *l, struct cursor *input, bool has_tail) {
   MUST(learner_half_read(l, before, n_real) == ERR_OK);
 }
 
+/* Refused, the update is as pending as before; taken, it can be written whole. */
+static void feed_nearby(struct cursor *input) {
+  static uint8_t payload[MAX_BYTES];
+  size_t n;
+  MUST(learner_payload_bound(learner) <= MAX_BYTES && learner_encode(learner, false, payload, &n) == ERR_OK);
+  size_t n_real = learner_half_bytes(learner);
+  learner_half_write(learner, before);
+  n = forge(input, n_real);
+  MUST(learner_half_measure(learner, bytes, n) <= learner_half_most(learner));
+  enum err e = learner_half_read(learner, bytes, n);
+  learner_half_write(learner, after);
+  MUST(e == ERR_OK ? learner_half_read(learner, after, learner_half_bytes(learner)) == ERR_OK
+                   : memcmp(after, before, n_real) == 0);
+  MUST(learner_half_read(learner, before, n_real) == ERR_OK);
+}
+
 static void feed_model(const uint8_t *from, size_t n) {
   size_t n_real = learner_model_bytes(learner);
   enum err e = learner_model_read(learner, from, n);
@@ -91,6 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     break;
   case ADAMS_HALF:
     feed_half(by_adam, &input, true);
+    break;
+  case NEARBY_HALF:
+    feed_nearby(&input);
     break;
   case MODEL:
     learner_model_write(learner, before);

@@ -805,8 +805,12 @@ START_TEST(half_holds_the_pending_copy) {
   train(&b, 1);
   ck_assert_int_eq(learner_encode(b.learner, false, payload, &n), ERR_OK);
   uint8_t *half = half_of(&b);
+  n = learner_half_bytes(b.learner);
   learner_published(b.learner);
-  assert_half(&b, half);
+  uint8_t *after = half_of(&b);
+  ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
+  assert_half(&b, after);
+  free(after);
   free(half);
   free(payload);
   bench_done(&b);
@@ -831,7 +835,7 @@ START_TEST(damaged_halves_are_refused) {
     uint8_t value;
     enum err expected;
   } cases[] = {
-      {0, 'S', ERR_CORRUPT},   {8, 3, ERR_TOO_NEW},     {8, 2, ERR_TRUNCATED},       {8, 0, ERR_CORRUPT},
+      {0, 'S', ERR_CORRUPT},   {8, 5, ERR_TOO_NEW},     {8, 2, ERR_TRUNCATED},       {8, 0, ERR_CORRUPT},
       {12, 1, ERR_CORRUPT},    {16, 0x55, ERR_SCHEMA},  {47, 0x55, ERR_SCHEMA},      {48, 0, ERR_CORRUPT},
       {55, 0xff, ERR_CORRUPT}, {63, 1, ERR_CORRUPT},    {71, 0xff, ERR_CORRUPT},     {72, 33, ERR_CORRUPT},
       {76, 1, ERR_CORRUPT},    {79, 0x80, ERR_CORRUPT}, {80 + 7, 0xff, ERR_CORRUPT}, {80 + 8 * 31 + 7, 0x80, ERR_OK},
@@ -866,12 +870,16 @@ END_TEST
 
 static const struct optimiser_config adam = {.kind = OPTIMISER_ADAM, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
-static void bench_reopen(struct bench *b, const struct optimiser_config *optimiser) {
-  struct learner_config config = config_of(b, CODEC_F32);
+static void bench_reopen_as(struct bench *b, enum codec_kind codec, const struct optimiser_config *optimiser) {
+  struct learner_config config = config_of(b, codec);
   config.train.optimiser = *optimiser;
   config.train.learning_rate = optimiser->kind == OPTIMISER_SGD ? 0.05 : 0.01;
   learner_free(b->learner);
   bench_open(b, &config);
+}
+
+static void bench_reopen(struct bench *b, const struct optimiser_config *optimiser) {
+  bench_reopen_as(b, CODEC_F32, optimiser);
 }
 
 START_TEST(every_optimiser_learns) {
@@ -951,6 +959,74 @@ static uint8_t *half_after(const struct optimiser_config *optimiser, uint64_t n_
   bench_done(&b);
   return half;
 }
+
+/* While a difference is pending, x stands beside x̂', which is shorter; it comes back to the bit, with every state. */
+START_TEST(a_half_has_x_beside_its_copy) {
+  static const enum codec_kind kinds[] = {CODEC_F32, CODEC_F16, CODEC_Q8};
+  static const size_t widths[] = {1, 2, 0};
+  static const struct optimiser_config sgd = {.momentum = 0.9}, *const optimisers[] = {&sgd, &adam};
+  for (size_t i = 0; i < 6; i++) {
+    struct bench b;
+    size_t n, width = widths[i % 3];
+    bench_init(&b, kinds[i % 3]);
+    bench_reopen_as(&b, kinds[i % 3], optimisers[i / 3]);
+    uint8_t *payload = malloc(learner_payload_bound(b.learner));
+    train(&b, 1);
+    uint8_t *whole = half_of(&b);
+    size_t n_whole = learner_half_bytes(b.learner);
+    publish(&b, true, payload, &n);
+    train(&b, 2);
+    ck_assert_int_eq(learner_encode(b.learner, false, payload, &n), ERR_OK);
+    uint8_t *half = half_of(&b);
+    n = learner_half_bytes(b.learner);
+    ck_assert_uint_eq(n, width == 0 ? n_whole : n_whole - 4 * b.n + 8 + width * b.n + b.n / 32 * 4);
+    ck_assert_uint_eq(half[8], (width > 0 ? 3 : 1) + i / 3);
+    ck_assert_uint_eq(learner_half_measure(b.learner, half, n), n);
+    learner_published(b.learner);
+    uint8_t *after = half_of(&b);
+    ck_assert_int_eq(learner_half_read(b.learner, whole, n_whole), ERR_OK);
+    ck_assert_int_eq(learner_half_read(b.learner, half, n), ERR_OK);
+    assert_half(&b, after);
+    free(after);
+    free(half);
+    free(whole);
+    free(payload);
+    bench_done(&b);
+  }
+}
+END_TEST
+
+START_TEST(damaged_differences_in_halves_are_refused) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F32);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  train(&b, 1);
+  ck_assert_int_eq(learner_encode(b.learner, true, payload, &n), ERR_OK);
+  uint8_t *half = half_of(&b);
+  n = learner_half_bytes(b.learner);
+  size_t head = n - b.n - b.n / 32 * 4 - 8;
+  const struct {
+    size_t at;
+    uint8_t value;
+    enum err expected;
+  } cases[] = {{head, 0, ERR_CORRUPT},     {head, 3, ERR_CORRUPT},     {head, 2, ERR_TRUNCATED},
+               {head + 1, 1, ERR_CORRUPT}, {head + 4, 1, ERR_CORRUPT}, {n - 1, 1, ERR_CORRUPT}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    uint8_t held = half[cases[i].at];
+    half[cases[i].at] = cases[i].value;
+    refuse_half(&b, half, n, cases[i].expected);
+    half[cases[i].at] = held;
+  }
+  for (size_t cut = head - 9; cut < n; cut++)
+    refuse_half(&b, half, cut, ERR_TRUNCATED);
+  memcpy(half + learner_half_copy_offset(b.learner), &(float){INFINITY}, 4);
+  refuse_half(&b, half, n, ERR_NON_FINITE);
+  free(half);
+  free(payload);
+  bench_done(&b);
+}
+END_TEST
 
 /* Mean, mean square and the count of steps are state: a round after a restart has the bits that it had. */
 START_TEST(adam_goes_on_after_a_restart) {
@@ -1383,9 +1459,10 @@ int main(void) {
       copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
       long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
       overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-      damaged_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
-      a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
-      sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
-      damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
-      a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
+      damaged_halves_are_refused, a_half_has_x_beside_its_copy, damaged_differences_in_halves_are_refused,
+      every_optimiser_learns, a_gradient_apart_makes_the_same_step, a_gradient_is_clipped_as_a_whole,
+      adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read, sets_are_learnt, anomalies_are_found,
+      huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived, damaged_models_are_refused,
+      unfit_configs_are_refused, unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from,
+      selecting_keeps_the_model);
 }
