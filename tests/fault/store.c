@@ -4,6 +4,7 @@
 
 #include "base/must.h"
 #include "tests/fault/fault.h"
+#include "tests/size.h"
 #include "tests/unit/store/fixture.h"
 
 enum { MAX_K = 20000, N_ROUNDS = 3 };
@@ -174,7 +175,7 @@ static bool fail_at(size_t i, size_t k) {
 
 /* `leaks` loses what a test must notice. */
 int main(int argc, char **argv) {
-  size_t stride = argc > 1 ? strtoul(argv[1], NULL, 10) : 61, total = 0;
+  size_t stride = argc > 1 ? strtoul(argv[1], NULL, 10) : least_or(613, 61), total = 0;
   MUST(stride > 0);
   leaks = argc > 2 && strcmp(argv[2], "leaks") == 0;
   fault_memory_only();

@@ -1,5 +1,5 @@
 /* Feeds a fuzz target the files named, those of folders that are named, and seeded mutants of each, fewer when
- * STARLING_TEST_SIZE is small. Each file is named first, so that a crash says where. */
+ * STARLING_TEST_SIZE is small or least. Each file is named first, so that a crash says where. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,9 @@
 #include "base/must.h"
 #include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/size.h"
 
-enum { MAX_BYTES = 64 * 1024, MUTANTS = 500, MUTANTS_SMALL = 100, MAX_CHANGES = 4 };
+enum { MAX_BYTES = 64 * 1024, MUTANTS = 500, MUTANTS_SMALL = 100, MUTANTS_LEAST = 20, MAX_CHANGES = 4 };
 
 struct input {
   uint8_t bytes[MAX_BYTES];
@@ -101,8 +102,7 @@ static void feed(const char *path, uint64_t n_mutants) {
 }
 
 int main(int argc, char **argv) {
-  const char *size = getenv("STARLING_TEST_SIZE");
-  uint64_t n_mutants = size != NULL && strcmp(size, "small") == 0 ? MUTANTS_SMALL : MUTANTS;
+  uint64_t n_mutants = least_or(MUTANTS_LEAST, sized(MUTANTS_SMALL, MUTANTS, MUTANTS));
   for (int i = 1; i < argc; i++)
     feed(argv[i], n_mutants);
   return argc > 1 ? 0 : 2;

@@ -162,7 +162,7 @@ END_TEST
 
 /* The control: with γ = 1 the largest differences alone diverge. */
 START_TEST(gamma_is_needed) {
-  if (size_is("small"))
+  if (size_is_small())
     return; /* a sanitiser finds nothing here that the other test does not reach */
   const struct codec codec = {CODEC_TOPK, 0.01};
   struct figures with = run(codec, third), without = run(codec, third / codec_gamma(codec));

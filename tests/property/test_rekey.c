@@ -60,7 +60,7 @@ END_TEST
 static void seal_many(struct agent *a, const struct agent *b, size_t n, size_t n_plain) {
   static uint8_t frame[MAX_FRAME_BYTES];
   struct session *s = live_of(a, b)->session;
-  if (size_is("small")) {
+  if (size_is_small()) {
     s->next_send += n;
     s->n_frames += n;
     s->n_bytes += n * n_plain;

@@ -10,6 +10,7 @@
 
 #include "agent/sim/scenario.h"
 #include "base/rng.h"
+#include "tests/size.h"
 #include "tests/unit/agent/cli_capture.h"
 #include "tests/unit/agent/site_folder.h"
 #include "tests/unit/suite.h"
@@ -456,7 +457,7 @@ END_TEST
 /* ---- plans ---- */
 
 static json_t *plan(const struct site_folder *f, const char *link, const char *training) {
-  CLI(&c, "sim", "--from", f->site, "--agents", "500", "--link", link, "--training", training, "--slow", "10%/0.25",
+  CLI(&c, "sim", "--from", f->site, "--agents", size_is("least") ? "40" : "500", "--link", link, "--training", training, "--slow", "10%/0.25",
       "--format", "json");
   ck_assert_msg(c.code == EXIT_DONE, "%s%s", c.out, c.err);
   return cli_capture_json(&c);
@@ -501,7 +502,8 @@ START_TEST(a_plan_says_what_it_takes_and_what_would_help) {
   const json_t *q8 = advice(slow, "codec: q8");
   ck_assert(q8 != NULL && json_number_value(json_object_get(q8, "gain")) > 0.3);
   json_decref(slow);
-  CLI(&c, "sim", "--from", f.site, "--agents", "500", "--link", "500kbit/80ms", "--training", "100ms");
+  CLI(&c, "sim", "--from", f.site, "--agents", size_is("least") ? "40" : "500", "--link", "500kbit/80ms", "--training",
+      "100ms");
   ck_assert_int_eq(c.code, EXIT_DONE);
   ck_assert_ptr_nonnull(strstr(c.out, "What would help:"));
   ck_assert_ptr_nonnull(strstr(c.out, "a difference between sites is down to a hundredth after"));
@@ -607,13 +609,18 @@ static struct site_folder points_site(void) {
   return f;
 }
 
-/* The mean accuracy of eight agents after 60 rounds on the common test set. */
+/* Under valgrind not all has been learnt. */
+static size_t learnt_rounds(void) {
+  return least_or(6, 60);
+}
+
+/* The mean accuracy of eight agents after these rounds on the common test set. */
 static double learn(const struct site_folder *f, const char *events) {
   char text[4096];
   snprintf(text, sizeof text,
-           "agents: 8\ntopology: random\ndegree: 4\nrounds: 60\nmodel_kib: 1\n"
+           "agents: 8\ntopology: random\ndegree: 4\nrounds: %zu\nmodel_kib: 1\n"
            "round: { deadline_max_s: 10 }\n%s",
-           events);
+           learnt_rounds(), events);
   write_scenario(text);
   CLI(&c, "sim", path, "--learn", f->site, "--format", "json");
   unlink(path);
@@ -621,7 +628,7 @@ static double learn(const struct site_folder *f, const char *events) {
   json_t *answer = cli_capture_json(&c);
   double headline = json_number_value(datum(answer, "headline"));
   for (size_t i = 0; i < 8; i++)
-    ck_assert_int_eq(whole(datum(answer, "rows"), i, "round"), 60);
+    ck_assert_int_eq(whole(datum(answer, "rows"), i, "round"), (int)learnt_rounds());
   json_decref(answer);
   return headline;
 }
@@ -646,10 +653,13 @@ START_TEST(what_was_learnt_bears_partitions_and_crashes) {
       "accuracy undisturbed %.4f; parted into 4+4 for 10 rounds %.4f (within 0.005); two or three of eight crash and "
       "restart all the time %.4f (within 0.01)\n",
       plain, parted, crashed);
-  ck_assert(plain > 0.8 && !(plain < again) && !(plain > again));
+  ck_assert(!(plain < again) && !(plain > again));
+  site_folder_free(&f);
+  if (size_is("least"))
+    return;
+  ck_assert(plain > 0.8);
   ck_assert(parted > plain - 0.005 && parted < plain + 0.005);
   ck_assert(crashed > plain - 0.01 && crashed < plain + 0.01);
-  site_folder_free(&f);
 }
 END_TEST
 

@@ -166,7 +166,7 @@ static void check_differences(struct problem *p) {
   const double h = 1e-6;
   memset(p->g, 0, p->n_w * sizeof *p->g);
   const double noise = 1e-8 * (1 + net_twin(p->arch, p->w_double, &p->batch, p->g));
-  for (size_t i = 0; i < p->n_w; i++) {
+  for (size_t i = 0; i < p->n_w; i += least_or(11, 1)) { /* of the twin, none of the product */
     if (!is_trained(p, i))
       continue;
     double held = p->w_double[i];

@@ -131,7 +131,7 @@ START_TEST(a_tenth_of_the_grid_is_enough) {
   printf("tuner: regret %.3f, worst %.3f; random sampling %.3f\n", mean, worst, of_random);
   ck_assert_double_le(mean, 0.05);
   ck_assert_double_le(worst, 0.15);
-  ck_assert(size_is("small") || of_random > 2 * mean);
+  ck_assert(size_is_small() || of_random > 2 * mean);
 }
 END_TEST
 
