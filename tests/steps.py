@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -39,9 +40,11 @@ SIZES = {
 }
 
 
-# Swarm programs that compare rates, and so have the host to themselves. The others wait for most of their time.
+# Swarm programs that compare rates, and so have the host to themselves; the small size compares none. The others wait for
+# most of their time; those that take longest begin first, so that none is left over in the end.
 SWARM_ALONE = {"test_flood", "test_hostile"}
 SWARM_AT_ONCE = 2 * os.cpu_count()
+SWARM_LONGEST = ["test_hostile", "test_links", "test_disk", "test_compare", "test_learn", "test_onnx", "test_resume", "test_demo"]
 
 
 def size(name):
@@ -65,10 +68,13 @@ class Tally:
         self.report.append(text)
 
 
+BESIDE = threading.local()  # its attribute `nice` is set in a thread whose step leaves the host to others
+
+
 def call(command, environment=None, timeout=None):
     """Runs a command in the root of the tree; its exit status (124 after the time-out) and its output."""
     try:
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(environment or {})}, timeout=timeout,
+        done = subprocess.run([*getattr(BESIDE, "nice", []), *command], cwd=ROOT, env={**os.environ, **(environment or {})}, timeout=timeout,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout.decode(errors="replace")
     except subprocess.TimeoutExpired as late:
@@ -153,12 +159,15 @@ def count_log(tally, suite, text):
             tally.report.append(f"{program['name']}: {program['result']}\n{output[-6000:]}")
 
 
-def swarm(name, sizes, environment=None):
-    """Real agents on loopback, driven by tests/swarm/test_*.py with the starling of one build."""
+def swarm(name, sizes, environment=None, which=lambda stem: True, at_once=SWARM_AT_ONCE):
+    """Real agents on loopback, driven by tests/swarm/test_*.py with the starling of one build: those programs that `which` takes."""
+    def longest_first(program):
+        return SWARM_LONGEST.index(program.stem) if program.stem in SWARM_LONGEST else len(SWARM_LONGEST), program
+
     def step(tally):
         if not build(tally, name):
             return
-        programs = sorted((ROOT / "tests/swarm").glob("test_*.py"))
+        programs = sorted((p for p in (ROOT / "tests/swarm").glob("test_*.py") if which(p.stem)), key=longest_first)
         starling = ROOT / name / "starling"
         if not programs or not starling.exists():
             tally.skipped.append(f"swarm: {'no tests in tests/swarm' if starling.exists() else 'no starling is built'}")
@@ -166,13 +175,10 @@ def swarm(name, sizes, environment=None):
         def run_program(program):
             return call(["/usr/bin/python3", str(program), "--starling", str(starling), *sizes], environment,
                         size("swarm timeout s"))
-        alone = [p for p in programs if p.stem in SWARM_ALONE]
-        together = [p for p in programs if p not in alone]
-        done = [(p, *run_program(p)) for p in alone]
-        with concurrent.futures.ThreadPoolExecutor(SWARM_AT_ONCE) as pool:
-            done += zip(together, *zip(*pool.map(run_program, together)))
-        for program, status, output in done:
-            count_own(tally, program.stem, status, output)
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            done = zip(programs, pool.map(run_program, programs))
+            for program, (status, output) in done:
+                count_own(tally, program.stem, status, output)
     return step
 
 
@@ -280,9 +286,10 @@ ASAN = {**CALM,
         "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "LSAN_OPTIONS": f"suppressions={ROOT}/tests/sanitise/lsan.supp:print_suppressions=0"}
-TSAN = {**CALM,
+TSAN = {**CALM, "STARLING_TEST_SIZE": "least",  # what one thread computes alone has no races however often
         "TSAN_OPTIONS": f"suppressions={ROOT}/tests/sanitise/tsan.supp:ignore_noninstrumented_modules=1"
                         ":halt_on_error=0:exitcode=66"}
+SEEN_ONCE = {**CALM, "STARLING_TEST_SIZE": "least"}
 VALGRIND = ("valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,possible"
             f" --suppressions={ROOT}/tests/sanitise/valgrind.supp")
 # ThreadSanitizer of this compiler does not know the wide address randomisation of newer kernels.
@@ -303,26 +310,45 @@ STEPS = [
     ("sim", simulations),
     ("torch", torch),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
-    ("swarm", swarm("build-gcc", size("swarm"))),
+    ("rates", swarm("build-gcc", size("swarm"), which=lambda stem: stem in SWARM_ALONE, at_once=1)),
+    ("swarm", swarm("build-gcc", size("swarm"), which=lambda stem: stem not in SWARM_ALONE)),
     ("force", force("build-gcc")),
     ("asan", check_programs("build-asan", size("sanitised suites"), ASAN, slower=5)),
     ("asan-swarm", swarm("build-asan", size("swarm sanitised"), ASAN)),
     ("tsan", check_programs("build-tsan", size("threads suites"), TSAN, STILL, slower=10)),
-    ("valgrind", check_programs("build-gcc", size("valgrind suites"), CALM, VALGRIND, slower=20)),
+    ("valgrind", check_programs("build-gcc", size("valgrind suites"), SEEN_ONCE, VALGRIND, slower=40)),
 ]
+# Steps that mostly wait, and one that computes for as long: it takes what they leave.
+PAIRS = {"swarm": "tidy", "asan-swarm": "valgrind"}
+
 if LONG: # unit replays the corpora in every run
     STEPS.append(("fuzz", fuzz("build-fuzz", ASAN)))
 
 
+def run_step(name, step, nice=()):
+    """(name, tally, seconds); what there is to say is said when it ends."""
+    print(f"--- {name}", flush=True)
+    BESIDE.nice = list(nice)
+    tally, start = Tally(), time.monotonic()
+    step(tally)
+    seconds = time.monotonic() - start
+    verdict = f"{tally.failed} FAILED" if tally.failed else "ok"
+    print(*(text.rstrip() for text in tally.report), f"    {name}: {verdict}, {seconds:.1f} s", sep="\n", flush=True)
+    return name, tally, seconds
+
+
 def run(steps):
-    rows = []
-    for name, step in steps:
-        print(f"--- {name}", flush=True)
-        tally, start = Tally(), time.monotonic()
-        step(tally)
-        rows.append((name, tally, time.monotonic() - start))
-        for text in tally.report:
-            print(text.rstrip(), flush=True)
+    rows, steps = [], dict(steps)
+    beside = {PAIRS[name]: name for name in PAIRS if name in steps and PAIRS[name] in steps}
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for name, step in steps.items():
+            if name in beside:
+                continue
+            other = PAIRS.get(name) if PAIRS.get(name) in beside else None
+            pending = other and pool.submit(run_step, other, steps[other], ["nice", "-n", "19"])
+            rows.append(run_step(name, step))
+            if pending:
+                rows.append(pending.result())
     print(f"\n{'step':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8}")
     for name, t, seconds in rows:
         print(f"{name:<12} {t.passed:>7} {t.failed:>7} {len(t.skipped):>7} {seconds:>8.1f}")
