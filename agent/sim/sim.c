@@ -501,8 +501,8 @@ static void settle(struct sim_agent *a) {
     take_notes(a);
   } while ((a->is_touched || node_due_ms(a->node) <= now_ms) &&
            sim_holds(a, SIM_INVARIANT_SETTLES, ++n_turns < MAX_TURNS));
-  sim_holds(a, SIM_INVARIANT_LOOKS_AHEAD, next_ms > now_ms);
   uint64_t node_ms = node_due_ms(a->node), due_ms = node_ms < next_ms ? node_ms : next_ms;
+  sim_holds(a, SIM_INVARIANT_LOOKS_AHEAD, due_ms > now_ms);
   if (due_ms != UINT64_MAX)
     wake_at(a, due_ms > now_ms ? due_ms : now_ms + 1);
   sim_check(a, was_idle);

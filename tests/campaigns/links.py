@@ -39,7 +39,18 @@ def learning_swarm(n, every_s=0.15, **more):
                  site={"round": {"deadline_min_s": 0.5, "deadline_max_s": DEADLINE_S, "every_s": every_s, "meet_s": 10}}, **more)
 
 
-@functools.lru_cache
+def once(function):
+    """Its result is kept; who asks meanwhile waits for it."""
+    lock, kept = threading.Lock(), functools.lru_cache(function)
+
+    @functools.wraps(function)
+    def ask(*arguments):
+        with lock:
+            return kept(*arguments)
+    return ask
+
+
+@once
 def undisturbed_rounds(n):
     """Mean accuracy, in percent, of every round."""
     with learning_swarm(n, every_s=0.02) as swarm:
@@ -52,6 +63,21 @@ def undisturbed_rounds(n):
 def undisturbed(n, number):
     known = undisturbed_rounds(n)
     return known[min(number, max(known))]
+
+
+@once
+def never_met(n):
+    """Mean accuracy, in percent, of agents without peers: what all comparisons with `undisturbed` must see."""
+    with learning_swarm(n) as apart:
+        for name in apart.names:
+            apart.write_site(name, peers=[])
+        apart.start()
+        return accuracy(apart, apart.run_on(10, 90))
+
+
+def told_apart(n, number, bound):
+    """The failures of a campaign that would not see that agents never met."""
+    return control(abs(never_met(n) - undisturbed(n, number)) > bound, f"agents that never met reach {never_met(n):.1f} %")
 
 
 @contextlib.contextmanager
@@ -70,10 +96,21 @@ def rounds_of(site, first, last):
     return [row for row in site.committed() if first <= row["round"] <= last]
 
 
-def late(swarm, since):
+def late(swarm, since, limit_s=DEADLINE_S + SLACK_S):
     """Rounds that did not end by their deadline, and what a busy machine adds; training itself takes next to nothing."""
     return [f"{site.name}: round {row['label']} took {row['seconds']:.1f} s" for site in swarm for row in site.committed()
-            if row["round"] > since.get(site.name, 0) and row["seconds"] > DEADLINE_S + SLACK_S]
+            if row["round"] > since.get(site.name, 0) and row["seconds"] > limit_s]
+
+
+def timed(swarm, since):
+    """The failures of a campaign whose rounds `late` does not see: of those with a peer missing some lasted to the deadline."""
+    return control(late(swarm, since, 0.4 * DEADLINE_S), "rounds waited for a dead peer until the deadline")
+
+
+def merged_across(swarm, rows):
+    """Those sites that merged more in one of these rounds ({site: rows}) than their half of the ring has."""
+    return [f"{site.name} merged over the cut" for site in swarm for row in rows[site.name]
+            if row["merged"] > sum((other in "abcd") == (site.name in "abcd") for other in swarm.neighbours(site.name))]
 
 
 def rounds_now(swarm):
@@ -106,11 +143,7 @@ def drops(sizes):
                 failures.append(f"{site.name} counts {crimes}")
         if lossy < 2:
             failures.append(f"{lossy} rounds while packets were lost")
-    with learning_swarm(n) as apart:
-        for name in apart.names:
-            apart.write_site(name, peers=[])
-        apart.start()
-        alone = accuracy(apart, apart.run_on(10, 90))
+    alone = never_met(n)
     share = 100 * reached / undisturbed(n, last)
     failures += control(alone < 0.95 * undisturbed(n, last), f"agents that never met reach {alone:.1f} %")
     return Outcome(2 * n + 1, failures, share, f"{n} agents, {reached:.2f} % against {undisturbed(n, last):.2f} % in round {last}, never met {alone:.2f} %")
@@ -135,7 +168,9 @@ def partition(sizes):
     skip_without("iptables")
     failures, n_rounds = [], 10
     with in_namespaces(8) as (swarm, net):
-        swarm.run_on(25, 60)
+        together = swarm.run_on(25, 60)
+        failures += control(merged_across(swarm, {site.name: rounds_of(site, together - 5, together) for site in swarm}),
+                            "there was no cut")
         net.part("abcd", "efgh")
         time.sleep(5)  # until it is noticed everywhere
         before = rounds_now(swarm)
@@ -143,15 +178,14 @@ def partition(sizes):
             site.wait_round(before[site.name] + n_rounds, 60)
         apart = {site.name: len(rounds_of(site, before[site.name] + 1, before[site.name] + n_rounds)) for site in swarm}
         failures += [f"{name} ended {n} rounds of {n_rounds}" for name, n in apart.items() if n < n_rounds]
-        across = [f"{site.name} merged over the cut" for site in swarm for row in rounds_of(site, before[site.name] + 1, 10**9)[:5]
-                  if row["merged"] > sum((other in "abcd") == (site.name in "abcd") for other in swarm.neighbours(site.name))]
-        failures += across
+        failures += merged_across(swarm, {site.name: rounds_of(site, before[site.name] + 1, before[site.name] + n_rounds)
+                                          for site in swarm})
         net.rejoin()
         last = swarm.run_on(6, 90)
         wait_for(lambda: all(site.committed()[-1]["merged"] == len(swarm.neighbours(site.name)) for site in swarm), 30,
                  "all merge all again", every=0.2)
         reached = accuracy(swarm, last)
-        failures += late(swarm, before)
+        failures += late(swarm, before) + told_apart(8, last, 0.5)
     gap = abs(reached - undisturbed(8, last))
     return Outcome(1, failures, gap, f"{reached:.2f} % six rounds after it healed, {undisturbed(8, last):.2f} % undisturbed, round {last}")
 
@@ -177,7 +211,7 @@ def churn(sizes):
             time.sleep(rng.uniform(0, 0.5))
         end = swarm.run_on(6, 60)
         reached = accuracy(swarm, end)
-        failures += late(swarm, before)
+        failures += late(swarm, before) + timed(swarm, before) + told_apart(8, end, 1)
     gap = abs(reached - undisturbed(8, end))
     return Outcome(n_kills, failures, gap, f"{n_rounds} rounds, {reached:.2f} %, {undisturbed(8, end):.2f} % undisturbed, round {end}")
 

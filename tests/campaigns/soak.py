@@ -7,9 +7,11 @@ import re
 import signal
 import socket
 import statistics
+import subprocess
+import sys
 import time
 
-from agents import Swarm, ring, wait_for
+from agents import Swarm, die_with_parent, ring, wait_for
 from campaigns.force import Outcome, control
 
 WATCHDOG_S = 30  # as the service has it
@@ -30,6 +32,31 @@ def slope(points):
     chosen = points[::max(1, len(points) // 60)]
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for i, a in enumerate(chosen) for b in chosen[i + 1:] if b[0] > a[0]]
     return statistics.median(slopes) if slopes else 0.0
+
+
+class Leaky:
+    """A process that keeps 1.2 KiB of every round that it is told of."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, "-c", "import os, sys\nkept = []\nfor line in sys.stdin:\n"
+                                         "    kept.append(os.urandom(1200))\n    print(flush=True)"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+
+    def round(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+
+
+def growth_of_leaky():
+    """The slope that the same measurement finds for it."""
+    leaky, points = Leaky(), []
+    for number in range(2000):
+        leaky.round()
+        if number % 20 == 0 and number >= 500:
+            points.append((number, resident_kib(leaky)))
+    leaky.process.communicate()
+    return slope(points)
 
 
 def commit_gaps(site):
@@ -66,7 +93,7 @@ def rounds(sizes):
         gap = max(commit_gaps(site) for site in swarm)
         if gap > WATCHDOG_S:
             failures.append(f"no commit for {gap:.1f} s")
-    failures += control(slope([(x, x * 1.2) for x, _ in points]) >= 1, "a growth of 1.2 KB a round was shown to it")
+    failures += control(growth_of_leaky() >= 1, "a process took 1.2 KiB a round and kept it")
     return Outcome(n_rounds, failures, max(growth), f"KiB a round of {[round(g, 3) for g in growth]}, longest gap {gap:.2f} s")
 
 
@@ -84,7 +111,7 @@ def faults(sizes):
     with soaking_swarm() as swarm:
         swarm.start()
         swarm.run_on(N_WARM, 90)
-        d, points, end = swarm["d"], [], time.monotonic() + sizes.of(25, 1800)
+        longest_s, d, points, end = 0.0, swarm["d"], [], time.monotonic() + sizes.of(25, 1800)
         open_before = descriptors(d)
         while time.monotonic() < end:
             site = swarm[rng.choice("abc")]
@@ -92,8 +119,10 @@ def faults(sizes):
             kind = rng.choice(("stop", "kill", "garbage"))
             if kind == "stop":
                 site.signal(signal.SIGSTOP)
-                time.sleep(rng.uniform(0.1, 3))
+                stopped_s = rng.uniform(0.1, 3)
+                time.sleep(stopped_s)
                 site.signal(signal.SIGCONT)
+                longest_s = max(longest_s, stopped_s)
             elif kind == "kill":
                 site.kill()
                 time.sleep(rng.uniform(0, 1.5))
@@ -111,4 +140,6 @@ def faults(sizes):
         failures += [f"{name}: no commit for {gap:.1f} s" for name, gap in gaps.items() if gap > WATCHDOG_S]
         if not d.is_running or d.log.count(" info resumed ") != 1:
             failures.append("d, which nobody touched, has ended")
+    failures += control(max(gaps.values()) > 0.9 * longest_s > 0, f"one stood still for {longest_s:.1f} s")
+    failures += control(growth_of_leaky() >= 1, "a process took 1.2 KiB a round and kept it")
     return Outcome(n_faults, failures, growth, f"KiB a round of d over {points[-1][0] - points[0][0]} rounds, longest gap {max(gaps.values()):.1f} s")

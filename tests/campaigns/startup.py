@@ -1,10 +1,11 @@
 """How soon an agent is there: for its peers, and after a kill with a large model; what it costs when it has nothing to do."""
 import os
 import statistics
+import subprocess
 import time
 
 from agents import Swarm, wait_for
-from campaigns.crash import start, wait_trains
+from campaigns.crash import resumed, seconds_to_work, start, wait_trains
 from campaigns.force import Outcome, control
 
 BIG = "dense 4096, relu, dense 4096, relu, dense classes"  # 64 MiB
@@ -30,6 +31,11 @@ def first_session(sizes):
     return Outcome(len(seconds), failures, statistics.median(seconds), f"worst {max(seconds):.3f} s")
 
 
+def went_back(site, told):
+    label = resumed(site, site.log_from) or (0, 0)
+    return [f"round {told} was told, it began again at {label[0]}"] if label[0] < told else []
+
+
 def recovery(sizes):
     """kill -9 of an agent with a model of 64 MiB: from its start to work on a round."""
     seconds, failures = [], []
@@ -42,11 +48,16 @@ def recovery(sizes):
             told = a.job()["round"]
             a.kill()
             start(a)
-            seconds.append(wait_trains(a, 60))
-            if a.job()["round"] < told:
-                failures.append(f"round {told} was told, it began again at {a.job()['round']}")
+            wait_trains(a, 60)
+            seconds.append(seconds_to_work(a))
+            failures += went_back(a, told)
             a.wait_round(a.job()["round"] + 1, 120)
-        failures += control(a.job()["round"] >= 2, "no round was committed")
+        told = a.job()["round"]
+        a.kill()
+        subprocess.run(["rm", "-r", a.state], check=True)
+        start(a)
+        wait_trains(a, 60)
+        failures += control(went_back(a, told), "the state was gone")
     return Outcome(len(seconds), failures, max(seconds), f"the worst; median {statistics.median(seconds):.2f} s; with a model of 64 MiB")
 
 
@@ -56,12 +67,19 @@ def cpu_s(site):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_shares(swarm, seconds):
+    """What each takes of a core meanwhile, in percent."""
+    begin, before = time.monotonic(), {site.name: cpu_s(site) for site in swarm}
+    time.sleep(seconds)
+    return [100 * (cpu_s(site) - before[site.name]) / (time.monotonic() - begin) for site in swarm]
+
+
 def idle(sizes):
-    """Three agents that have finished, with sessions between them."""
-    with Swarm("abc", [("a", "b"), ("b", "c"), ("a", "c")], rows=60, test_rows=60, job={"count": 2}) as swarm:
+    """Three agents that have finished, with sessions between them; the control is the same before they have."""
+    with Swarm("abc", [("a", "b"), ("b", "c"), ("a", "c")], rows=60, test_rows=60, job={"count": 200}) as swarm:
         swarm.start()
+        swarm.run_on(2, 60)
+        working = cpu_shares(swarm, 0.5)
         swarm.wait_finished(60)
-        begin, before = time.monotonic(), {site.name: cpu_s(site) for site in swarm}
-        time.sleep(sizes.of(6, 60))
-        shares = [100 * (cpu_s(site) - before[site.name]) / (time.monotonic() - begin) for site in swarm]
-    return Outcome(3, [], max(shares), f"{[round(s, 2) for s in shares]} % of a core")
+        shares = cpu_shares(swarm, sizes.of(6, 60))
+    return Outcome(3, control(max(working) > 1, f"they learnt at {working} %"), max(shares), f"{[round(s, 2) for s in shares]} % of a core")

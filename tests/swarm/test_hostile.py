@@ -22,7 +22,7 @@ from agents import Swarm, die_with_parent, main, options, round_rate, wait_for
 from tap import Tap
 
 # Types of messages (gossip/PROTOCOL.md), and the pipe's own.
-SIGN, FLOOD, FLOODED = 1, 2, 3
+SIGN, FLOOD, FLOODED, DEAF = 1, 2, 3, 4
 HELLO, STATE, ASK, MANIFEST, NOT_YET, REFUSED, GET, CHUNK, SCHEMA, DONE, BYE, BEAT = range(16, 28)
 NO_TYPE = 99
 NONE, DIFFERENCE, FULL, SUM = range(4)
@@ -133,6 +133,10 @@ class Liar:
     def is_patient(self):
         """It need not say anything for 100 s."""
         return self.send(BEAT, bytes([25]))
+
+    def is_deaf(self):
+        """It reads nothing more."""
+        return self.send(DEAF)
 
     def flood(self, seconds, kind, body):
         """As fast as the connection takes it; the number of messages appears in `flooded`."""

@@ -11,6 +11,7 @@ from network import why_not
 from test_bad_peers import other_version_program
 
 SEES_ALL_S, DIES_S, MOVED_S = 15, 20, 20
+STAYS_S = 5  # a suspicion and more
 QUIET = {"round": {"deadline_min_s": 0.2, "deadline_max_s": 1, "meet_s": 2, "every_s": 5}}
 
 
@@ -21,6 +22,11 @@ def members(site):
 
 def states(site):
     return {name: row["state"] for name, row in members(site).items()}
+
+
+def alive_for(site, seconds):
+    """All that it knows have been alive, as it sees them, for so long."""
+    return all(row["state"] == "alive" and (row["role"] == "self" or row["since_s"] >= seconds) for row in members(site).values())
 
 
 def wait_states(sites, expected, timeout):
@@ -86,9 +92,7 @@ class Members(unittest.TestCase):
                 site.kill()
             swarm.start()
             took = wait_states(list(swarm), alive, SEES_ALL_S)
-            time.sleep(5)  # a suspicion and more: nobody is left behind
-            for site in swarm:
-                self.assertEqual({**states(site), **alive}, states(site))
+            wait_for(lambda: all(alive_for(site, STAYS_S) for site in swarm), SEES_ALL_S, "nobody is left behind", every=0.1)
             for site in swarm:
                 site.kill()
             half = [swarm[name] for name in names[:len(names) // 2]]
@@ -142,7 +146,7 @@ class Members(unittest.TestCase):
             swarm["b"].host = "127.0.0.9"
             called_by(swarm, "b", "a")
             swarm["b"].start()
-            time.sleep(2)
+            wait_for(lambda: swarm["b"].answers() and members(swarm["a"])["b"]["state"] != "alive", 10, "b is elsewhere")
             self.assertNotEqual(swarm["a"].state_of("b"), "alive")
             with open(hosts, "r+") as file:  # the same file: it is mounted
                 file.write("127.0.0.1 localhost\n127.0.0.9 b.starling.test\n")

@@ -2,9 +2,10 @@
  *
  * It makes one session with an agent and is a pipe from then on. In both directions, what passes is a type (u8), a length
  * (u32, little-endian) and as many bytes: messages of the protocol (gossip/PROTOCOL.md), sealed and opened here but never
- * checked. Three types are not of the protocol: 0 is bytes for the connection, in no session; 1 is the part of a manifest
+ * checked. These types are not of the protocol: 0 is bytes for the connection, in no session; 1 is the part of a manifest
  * that is signed, to be signed and sent; 2 is seconds (u8), a type and a message, to be sent as fast as the connection takes
- * it for so long, during which nothing is read; 3 answers that with the number sent (u32). It ends with its input (0) or with its session (1). */
+ * it for so long, during which nothing is read; 3 answers that with the number sent (u32); after 4 nothing is read any more,
+ * but what it is told goes on to be sent. It ends with its input (0) or with its session (1). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ enum {
   TYPE_SIGN = 1,
   TYPE_FLOOD = 2,
   TYPE_FLOODED = 3,
+  TYPE_DEAF = 4,
   OWN_INDEX = 7,
   PATIENCE_MS = 10000,
   PIPE_HEAD_BYTES = 5
@@ -91,7 +93,7 @@ static void flood(void *socket, struct session *session, const uint8_t *told, si
 }
 
 /* One thing that it is told; false at the end of the input. */
-static bool pass_out(void *socket, struct session *session, const struct identity *id) {
+static bool pass_out(void *socket, struct session *session, const struct identity *id, bool *is_deaf) {
   static uint8_t frame[MAX_FRAME_BYTES];
   uint8_t pipe_head[PIPE_HEAD_BYTES], *plain = frame + FRAME_HEAD_BYTES;
   if (!read_exactly(pipe_head, sizeof pipe_head))
@@ -103,6 +105,10 @@ static bool pass_out(void *socket, struct session *session, const struct identit
   uint8_t type = pipe_head[0];
   if (type == TYPE_RAW) {
     zmq_send(socket, plain, n, 0);
+    return true;
+  }
+  if (type == TYPE_DEAF) {
+    *is_deaf = true;
     return true;
   }
   if (type == TYPE_FLOOD) {
@@ -134,15 +140,17 @@ static void pass_in(void *socket, struct session *session) {
 
 /* Passes things on until the input or the connection ends. */
 static int serve_pipe(void *socket, void *monitor, struct session *session, const struct identity *id) {
+  bool is_deaf = false;
   for (;;) {
     zmq_pollitem_t items[] = {{.fd = STDIN_FILENO, .events = ZMQ_POLLIN},
-                              {.socket = socket, .events = ZMQ_POLLIN},
-                              {.socket = monitor, .events = ZMQ_POLLIN}};
-    zmq_poll(items, 3, -1);
-    pass_in(socket, session);
-    if (items[0].revents && !pass_out(socket, session, id))
+                              {.socket = monitor, .events = ZMQ_POLLIN},
+                              {.socket = socket, .events = ZMQ_POLLIN}};
+    zmq_poll(items, is_deaf ? 2 : 3, -1);
+    if (!is_deaf)
+      pass_in(socket, session);
+    if (items[0].revents && !pass_out(socket, session, id, &is_deaf))
       return 0;
-    if (items[2].revents)
+    if (items[1].revents)
       return 1;
   }
 }
@@ -157,7 +165,10 @@ int main(int argc, char **argv) {
     return 2;
   }
   void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_DEALER), *monitor = zmq_socket(context, ZMQ_PAIR);
-  const int patience_ms = PATIENCE_MS, linger_ms = 200, never_ms = 3600 * 1000;
+  const int patience_ms = PATIENCE_MS, linger_ms = 200, never_ms = 3600 * 1000, most_unread = 8,
+            buffer_bytes = 64 * 1024;
+  zmq_setsockopt(socket, ZMQ_RCVHWM, &most_unread, sizeof most_unread);
+  zmq_setsockopt(socket, ZMQ_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
   zmq_setsockopt(socket, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
   zmq_setsockopt(socket, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms);
   zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
