@@ -14,7 +14,7 @@
   X(QUEUES, "queues", "no more links and offers of a peer wait than a sender keeps")                                   \
   X(MEMORY, "memory", "what waits and is being fetched is within payload_max")                                         \
   X(SETTLES, "settles", "an agent has an end of what it does at one time")                                             \
-  X(LOOKS_AHEAD, "looks-ahead", "the next time that it or its node wants to be called is ahead")                                   \
+  X(LOOKS_AHEAD, "looks-ahead", "the next time that it or its node wants to be called is ahead")                       \
   X(LABELS_RISE, "labels-rise", "what is published and committed comes after what was committed")                      \
   X(ONE_PAYLOAD, "one-payload",                                                                                        \
     "there is one payload a round and sub-round, and one publication a sequence, of an epoch")                         \
