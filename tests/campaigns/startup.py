@@ -4,7 +4,7 @@ import statistics
 import subprocess
 import time
 
-from agents import Swarm, wait_for
+from agents import Swarm, seconds_to, wait_for
 from campaigns.crash import resumed, seconds_to_work, start, wait_trains
 from campaigns.force import Outcome, control
 
@@ -20,7 +20,7 @@ def first_session(sizes):
         for _ in range(sizes.of(5, 30)):
             start(b)
             wait_for(lambda: a.state_of("b") == "alive", 20, "they have a session", every=0.005)
-            seconds.append(time.monotonic() - b.started_s)
+            seconds.append(seconds_to(b, "peer-connected peer=a", b.started_at))  # a limits how often it says so
             b.stop()
             wait_for(lambda: a.state_of("b") != "alive", 20, "it is gone", every=0.01)
     with Swarm("ab", [("a", "b")], rows=60, test_rows=60, peers={"a": {"b": {"address": None}}, "b": {"a": {"address": None}}}) as swarm:

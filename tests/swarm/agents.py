@@ -15,6 +15,7 @@ dimensions, made from a seed.
 import argparse
 import copy
 import ctypes
+import datetime
 import json
 import pathlib
 import random
@@ -99,6 +100,21 @@ def wait_for(condition, timeout, what, every=0.02):
         if time.monotonic() > end:
             raise AssertionError(f"after {timeout} s still not: {what}")
         time.sleep(every)
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def seconds_to(site, event, since, timeout=10):
+    """From `since` to the first line of its log that matches: when it happened, whoever looks later."""
+    def logged():
+        for stamp, line in re.findall(r"^(\S+)Z (.*)$", site.log, re.M):
+            at = datetime.datetime.fromisoformat(stamp + "+00:00")
+            if at >= since and re.search(event, line):
+                return [(at - since).total_seconds()]
+        return None
+    return wait_for(logged, timeout, f"{site.name} logs {event}", every=0.02)[0]
 
 
 def round_rate(site, seconds):

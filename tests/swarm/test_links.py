@@ -8,7 +8,7 @@ import struct
 import time
 import unittest
 
-from agents import Swarm, main, options, wait_for
+from agents import Swarm, main, options, seconds_to, utc_now, wait_for
 from network import Network, why_not
 
 NOTICED_S, HEALED_S, BACK_S = 5, 2, 5
@@ -28,6 +28,11 @@ def seconds_until(condition, timeout, what):
 
 def both_alive(swarm):
     return swarm["a"].state_of("b") == "alive" and swarm["b"].state_of("a") == "alive"
+
+
+def logged_by_both(swarm, event, since):
+    """Seconds until the later of the two logged it."""
+    return max(seconds_to(swarm[site], f"{event} peer={other}", since) for site, other in (("a", "b"), ("b", "a")))
 
 
 def is_lost(site, name):
@@ -50,12 +55,15 @@ class BlackHole(unittest.TestCase):
 
     def cut_and_heal(self, swarm, network, lasts_s):
         """How long the two take to notice, and to go on once the link has healed."""
+        begin, cut_at = time.monotonic(), utc_now()
         network.cut("b")
-        begin = time.monotonic()
-        noticed = seconds_until(lambda: is_lost(swarm["a"], "b") and is_lost(swarm["b"], "a"), 30, "both notice")
+        wait_for(lambda: is_lost(swarm["a"], "b") and is_lost(swarm["b"], "a"), 30, "both notice", every=0.05)
+        noticed = logged_by_both(swarm, "peer-disconnected", cut_at)
         time.sleep(max(0, begin + lasts_s - time.monotonic()))
+        healed_at = utc_now()
         network.heal("b")
-        healed = seconds_until(lambda: both_alive(swarm), 60, "both use the link again")
+        wait_for(lambda: both_alive(swarm), 60, "both use the link again", every=0.05)
+        healed = logged_by_both(swarm, "peer-connected", healed_at)
         merges(swarm)
         print(f"[lasted {lasts_s} s: noticed {noticed:.2f} s, used {healed:.2f} s]", end=" ", flush=True)
         return noticed, healed
