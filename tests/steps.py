@@ -160,7 +160,7 @@ def count_log(tally, suite, text):
 
 
 def swarm(name, sizes, environment=None, which=lambda stem: True, at_once=SWARM_AT_ONCE):
-    """Real agents on loopback, driven by tests/swarm/test_*.py with the starling of one build: those programs that `which` takes."""
+    """Real agents on loopback, driven by those programs tests/swarm/test_*.py that `which` takes, with the starling of one build."""
     def longest_first(program):
         return SWARM_LONGEST.index(program.stem) if program.stem in SWARM_LONGEST else len(SWARM_LONGEST), program
 
