@@ -1,8 +1,10 @@
 /* starling sim: a swarm in virtual time, as a scenario file describes it, and what became of it. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/cli/answer.h"
@@ -150,17 +152,38 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
 
 /* ---- the verb ---- */
 
+enum { LOOK_EVERY = 1024 /* events, whether somebody stops it */ };
+
 struct recording {
   struct trace_writer *writer; /* NULL: none is wanted */
   enum err error;
+  sigset_t stops;
+  uint64_t n;
+  double shown_s; /* when progress was shown last; NaN: nobody looks */
+  bool is_stopped;
 };
+
+/* One line on a terminal, a second after the last one. */
+static void show_progress(struct recording *r, const struct sim *s) {
+  double now_s = clock_s();
+  if (!(now_s >= r->shown_s + 1))
+    return;
+  r->shown_s = now_s;
+  fprintf(stderr, "\r%.0f s of virtual time, %.0f events ", (double)(s->now_ms - SIM_START_MS) / 1e3,
+          (double)s->n_events);
+}
 
 static bool on_step(void *context, struct sim *s) {
   struct recording *r = context;
+  const struct timespec at_once = {0};
   struct trace_record record = trace_record_of(s);
-  if (r->error == ERR_OK)
+  if (r->writer && r->error == ERR_OK)
     r->error = trace_put(r->writer, &record);
-  return true;
+  if (++r->n % LOOK_EVERY != 0)
+    return true;
+  show_progress(r, s);
+  r->is_stopped = sigtimedwait(&r->stops, NULL, &at_once) > 0;
+  return !r->is_stopped;
 }
 
 /* The beginning of a story that is longer than a trace may be is one; of a file that cannot be written nothing is left. */
@@ -175,10 +198,21 @@ static void warn_of_trace(struct call *call, const char *path, enum err e) {
     unlink(path);
 }
 
-/* Runs it, with a trace where one is wanted: what keeps that from being whole is a warning. */
+/* Runs it until it ends or is interrupted, with a trace where one is wanted: what keeps that from being whole is a warning. */
 static void run(struct call *call, const struct scenario *c, struct sim *s, struct recording *r) {
   const struct scenario_observer observer = {r, on_step};
-  scenario_run(c, s, r->writer ? &observer : NULL);
+  bool shows = call->format == FORMAT_TABLE && isatty(STDERR_FILENO);
+  r->shown_s = shows ? clock_s() : __builtin_nan("");
+  sigemptyset(&r->stops);
+  sigaddset(&r->stops, SIGINT);
+  sigaddset(&r->stops, SIGTERM);
+  sigprocmask(SIG_BLOCK, &r->stops, NULL);
+  scenario_run(c, s, &observer);
+  if (shows)
+    fprintf(stderr, "\r\033[K");
+  if (r->is_stopped)
+    answer_warn(call, "it was stopped after %.0f s of virtual time; this is what became of it until then",
+                (double)(s->now_ms - SIM_START_MS) / 1e3);
   enum err e = trace_close(r->writer);
   r->error = r->error ? r->error : e;
   if (r->error && call->flags[SIM_TRACE])

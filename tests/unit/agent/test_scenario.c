@@ -246,6 +246,31 @@ START_TEST(a_clock_leaps) {
 }
 END_TEST
 
+/* Ctrl-C, which was pressed before it began: the tally so far, and a trace that can be repeated. */
+START_TEST(who_is_stopped_says_what_became_of_it_until_then) {
+  char trace[] = "/tmp/starling-trace-XXXXXX";
+  sigset_t stops, before;
+  close(mkstemp(trace));
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGINT);
+  sigprocmask(SIG_BLOCK, &stops, &before);
+  raise(SIGINT);
+  write_scenario("agents: 8\nrounds: 0\nmodel_kib: 1\nfidelity: protocol\nduration_s: 1e6\n");
+  CLI(&c, "sim", path, "--trace", trace, "--format", "json");
+  unlink(path);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  json_t *answer = cli_capture_json(&c);
+  ck_assert(json_number_value(datum(answer, "seconds")) < 60);
+  ck_assert_ptr_nonnull(
+      strstr(json_string_value(json_array_get(json_object_get(answer, "warnings"), 0)), "it was stopped after"));
+  json_decref(answer);
+  CLI(&c, "sim", "--replay", trace);
+  ck_assert_int_eq(c.code, EXIT_DONE);
+  unlink(trace);
+}
+END_TEST
+
 /* Thirty years in which nobody lives take no time. */
 START_TEST(quiet_time_is_skipped) {
   write_scenario("agents: 2\nrounds: 1\nmodel_kib: 1\nduration_s: 1e9\nevents:\n"
@@ -742,6 +767,7 @@ int main(void) {
   tcase_add_test(tcase, quiet_time_is_skipped);
   tcase_add_test(tcase, versions_are_mixed);
   tcase_add_test(tcase, a_clock_leaps);
+  tcase_add_test(tcase, who_is_stopped_says_what_became_of_it_until_then);
   tcase_add_test(tcase, a_model_is_as_long_as_one_likes);
   tcase_add_test(tcase, one_seed_gives_one_trace_hash);
   tcase_add_test(tcase, the_table_says_who_is_slow_and_what_it_costs);
