@@ -1,5 +1,5 @@
-/* Members of a structure as bytes and back, by a table: what a table does not name is not touched. Numbers stand at the length of the
- * member, little-endian, and are refused above the most that it may be. Pure; any thread. */
+/* Members of a structure as bytes and back, by a table: what a table does not name is not touched. Numbers stand at the length
+ * of the member, little-endian, and are refused above the most that it may be. Pure; any thread. */
 #ifndef AGENT_CORE_FIELDS_H
 #define AGENT_CORE_FIELDS_H
 
@@ -27,10 +27,12 @@ struct field {
 #define FIELD_BOOL(type, member) FIELD_OF(type, member, FIELD_NUMBER, 1)
 #define FIELD_ERR(type, member) FIELD_OF(type, member, FIELD_NUMBER, ERR_COUNT - 1)
 #define FIELD_RAW(type, member) FIELD_OF(type, member, FIELD_BYTES, 0)
+/* Members are no expressions. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define FIELD_LABEL(type, member) FIELD_ANY(type, member.round), FIELD_ANY(type, member.sub)
 #define FIELD_MARK(type, member) FIELD_ANY(type, member.boot_epoch), FIELD_ANY(type, member.sequence)
 #define FIELD_POSITION(type, member)                                                                                   \
   FIELD_ANY(type, member.boot_epoch), FIELD_ANY(type, member.sequence), FIELD_RAW(type, member.chain)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 void fields_write(const struct field *fields, size_t n, const void *from, struct writer *w);
 

@@ -122,11 +122,13 @@ static const struct field state_fields[] = {
 #undef OF
 };
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): members */
 #define METRICS(type, member)                                                                                          \
   FIELD_BOOL(type, member.has_local), FIELD_BOOL(type, member.has_global), FIELD_BOOL(type, member.has_validation),    \
       FIELD_ANY(type, member.local_loss), FIELD_ANY(type, member.local_headline), FIELD_ANY(type, member.global_loss), \
       FIELD_ANY(type, member.global_headline), FIELD_ANY(type, member.validation_loss),                                \
       FIELD_ANY(type, member.validation_headline)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static const struct field trained_fields[] = {
 #define OF(form, ...) FIELD_##form(struct trainer_result, __VA_ARGS__)

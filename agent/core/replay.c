@@ -269,16 +269,16 @@ static enum err feed_trained(struct replay *r, uint64_t now_ms) {
     return ERR_NO_MEMORY;
   *t = r->in.trained;
   enum err e = take_rows(r->train[at], &r->in, t);
-  struct buffer *const buffers[] = {&t->payload, &t->half, &t->model, &t->shadow};
-  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-    if (buffers[i]->n_bytes > 0 && !(buffers[i]->bytes = malloc(1)))
-      e = ERR_NO_MEMORY;
+  if (stand_in(t->payload.n_bytes, &t->payload) != ERR_OK || stand_in(t->half.n_bytes, &t->half) != ERR_OK ||
+      stand_in(t->model.n_bytes, &t->model) != ERR_OK || stand_in(t->shadow.n_bytes, &t->shadow) != ERR_OK)
+    e = ERR_NO_MEMORY;
   if (e != ERR_OK) {
     trainer_result_free(t);
     return e;
   }
   trainer_job_free(r->train[at]);
-  memmove(&r->train[at], &r->train[at + 1], (--r->n_train - at) * sizeof *r->train);
+  for (r->n_train--; at < r->n_train; at++)
+    r->train[at] = r->train[at + 1];
   round_on_trained(r->machine, t, now_ms);
   return ERR_OK;
 }
@@ -312,7 +312,8 @@ static enum err feed_written(struct replay *r, uint64_t now_ms) {
     w->job = r->write[at];
   else
     scribe_job_free(r->write[at]);
-  memmove(&r->write[at], &r->write[at + 1], (--r->n_write - at) * sizeof *r->write);
+  for (r->n_write--; at < r->n_write; at++)
+    r->write[at] = r->write[at + 1];
   round_on_written(r->machine, w, now_ms);
   return ERR_OK;
 }

@@ -114,17 +114,17 @@ void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request)
 
 static void keep(const struct agent_job *j) {
   const struct job_config *job = &j->config->job;
-  char name[JOB_WORDS_BYTES + sizeof "failed-.trace"], words[JOB_WORDS_BYTES], path[MAX_PATH_BYTES];
+  char file[JOB_WORDS_BYTES + sizeof "failed-.trace"], words[JOB_WORDS_BYTES], whole[MAX_PATH_BYTES];
   size_t n;
   job_words_write(job->name, job->version, words);
-  snprintf(name, sizeof name, "failed-%s.trace", words);
+  snprintf(file, sizeof file, "failed-%s.trace", words);
   uint8_t *bytes = file_bytes(j->recorder, &n);
-  enum err e = bytes ? path_join(j->agent->config->state_dir, name, path) : ERR_NO_MEMORY;
+  enum err e = bytes ? path_join(j->agent->config->state_dir, file, whole) : ERR_NO_MEMORY;
   if (e == ERR_OK)
-    e = write_all(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, TRACE_MODE), bytes, n);
+    e = write_all(open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, TRACE_MODE), bytes, n);
   free(bytes);
   if (e == ERR_OK)
-    log_event(LOG_INFO, "trace-kept", NULL, LOG_FIELDS(log_text("file", path)));
+    log_event(LOG_INFO, "trace-kept", NULL, LOG_FIELDS(log_text("file", whole)));
 }
 
 void recordings_keep(const struct agent *a) {
