@@ -41,14 +41,23 @@ static void add(struct allowance *a, uint64_t tokens) {
     a->empty_since_ms = UINT64_MAX;
 }
 
-bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms) {
+static void fill(struct allowance *a, uint64_t now_ms) {
   uint64_t passed_ms = now_ms - a->filled_ms;
   a->filled_ms = now_ms;
   add(a, passed_ms > full / ALLOWANCE_UNITS_S ? full : passed_ms * ALLOWANCE_UNITS_S);
-  if (a->tokens >= units * TOKEN) {
-    a->tokens -= units * TOKEN;
+}
+
+bool allowance_try(struct allowance *a, uint64_t units, uint64_t now_ms) {
+  fill(a, now_ms);
+  if (a->tokens < units * TOKEN)
+    return false;
+  a->tokens -= units * TOKEN;
+  return true;
+}
+
+bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms) {
+  if (allowance_try(a, units, now_ms))
     return true;
-  }
   a->tokens = 0;
   if (a->empty_since_ms == UINT64_MAX)
     a->empty_since_ms = now_ms;

@@ -26,6 +26,9 @@ uint64_t allowance_cost(uint8_t type, size_t n_frame);
 /* Takes what is there; false: the peer floods. */
 bool allowance_spend(struct allowance *a, uint64_t units, uint64_t now_ms);
 
+/* Takes all of it or, when it is not there, nothing: for what is then left undone. */
+bool allowance_try(struct allowance *a, uint64_t units, uint64_t now_ms);
+
 /* The frame was wanted. */
 void allowance_return(struct allowance *a, uint64_t units);
 

@@ -1,5 +1,7 @@
 #include "gossip/node.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +9,11 @@
 
 static bool is_dialled(const struct peer *p) {
   return p->config.address[0] != '\0';
+}
+
+/* A session over a third does not end the search for a direct one. */
+static bool has_direct_session(const struct peer *p) {
+  return p->slots[SLOT_LIVE] && !conn_is_relayed(p->slots[SLOT_LIVE]->conn);
 }
 
 /* Lost not long ago: it will be back soon. */
@@ -29,7 +36,7 @@ static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
 }
 
 void dial_later(struct gossip *g, struct peer *p) {
-  if (!is_dialled(p) || p->slots[SLOT_LIVE] || g->is_closing)
+  if (!is_dialled(p) || has_direct_session(p) || g->is_closing)
     return;
   uint64_t banned_ms = peer_is_banned(g, p) ? p->banned_until_ms - node_now(g) : 0, wait_ms = back_off_ms(g, p);
   timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
@@ -40,6 +47,18 @@ static const char *address_of(const struct peer *p) {
   return p->dialled ? p->dialled : p->config.address;
 }
 
+/* Why there is no session; where one goes over a third there is nothing to explain. */
+static void __attribute__((format(printf, 4, 5)))
+dial_explain(struct gossip *g, struct peer *p, enum err reason, const char *format, ...) {
+  char sentence[MAX_REASON_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  if (!p->slots[SLOT_LIVE])
+    peer_explain(g, p, reason, "%s", sentence);
+}
+
 /* ---- how ------------------------------------------------------------------------------------------------------------ */
 
 /* The dialled connection does not exist any more. */
@@ -48,7 +67,8 @@ static void dial_clear(struct gossip *g, struct peer *p) {
   timer_clear(g, p, TIMER_DIAL);
   timer_clear(g, p, TIMER_DIAL_PATIENCE);
   timer_clear(g, p, TIMER_NO_ANSWER);
-  handshake_forget(g, p);
+  if (p->noise_via == 0)
+    handshake_forget(g, p);
 }
 
 /* How long a connection may take. What a link drops the kernel sends again after 1, 3, 7 … s, so a link that has healed
@@ -85,12 +105,12 @@ void dial_stop(struct gossip *g, struct peer *p) {
 
 void dial_give_up(struct gossip *g, struct peer *p) {
   if (!p->is_connected)
-    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", address_of(p));
+    dial_explain(g, p, ERR_UNREACHABLE, "no connection to %s: nothing answers there", address_of(p));
   dial_stop(g, p);
 }
 
 void dial_say_no_answer(struct gossip *g, struct peer *p) {
-  peer_explain(g, p, ERR_NO_ANSWER,
+  dial_explain(g, p, ERR_NO_ANSWER,
                "connected to %s, no session: its key differs from the config or it does not know ours", address_of(p));
 }
 
@@ -107,11 +127,11 @@ static void on_connected(struct gossip *g, struct peer *p) {
 static void explain_failure(struct gossip *g, struct peer *p, enum dial_event event) {
   const char *address = address_of(p);
   if (event == DIAL_FAILED)
-    peer_explain(g, p, ERR_UNREACHABLE, "no connection to %s", address);
+    dial_explain(g, p, ERR_UNREACHABLE, "no connection to %s", address);
   else if (event == DIAL_GARBLED)
-    peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s is not an agent", address);
+    dial_explain(g, p, ERR_NO_ANSWER, "what answers at %s is not an agent", address);
   else if (event == DIAL_REFUSED)
-    peer_explain(g, p, ERR_GATE, "%s takes no more connections without a session now", address);
+    dial_explain(g, p, ERR_GATE, "%s takes no more connections without a session now", address);
 }
 
 void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
@@ -121,7 +141,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
   }
   dial_clear(g, p);
   session_lose_conn(g, p, peer_index(g, p));
-  if (p->slots[SLOT_LIVE])
+  if (has_direct_session(p))
     return;
   explain_failure(g, p, event);
   dial_later(g, p);
@@ -130,7 +150,7 @@ void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event) {
 bool dial_take_frame(struct gossip *g, struct peer *p) {
   if (!p->is_connected || ++p->n_strange <= MAX_GATE_FRAMES)
     return true;
-  peer_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", address_of(p));
+  dial_explain(g, p, ERR_NO_ANSWER, "what answers at %s floods us and is not the peer", address_of(p));
   dial_stop(g, p);
   return false;
 }

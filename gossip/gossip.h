@@ -23,7 +23,7 @@
 
 struct gossip;
 
-enum { GOSSIP_VERSION = 2, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
+enum { GOSSIP_VERSION = 3, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
 
 /* ---- what it is told at start ------------------------------------------------------------------------------------- */
 
@@ -58,6 +58,7 @@ struct gossip_config {
   uint16_t version_min, version_max;           /* protocol versions that it speaks; 0 = all of this program */
   size_t max_members;           /* that it knows of, itself included; ≤ MAX_MEMBERS; 0: no membership */
   const char *name, *addresses; /* what it says of itself (crypto/statement.h); NULL: nothing */
+  bool relays;                  /* carries the sessions of peers that cannot reach each other */
   uint64_t (*now_ms)(void *context);
   void *now_context;
   void *events_context;
@@ -279,6 +280,8 @@ struct gossip_peer_info {
   uint64_t sent_bytes, received_bytes; /* frames, after encryption */
   uint64_t drops[N_DROPS];
   bool we_dialled;
+  size_t via;             /* the peer over which the session goes; SIZE_MAX: none, or there is no session */
+  uint64_t relayed_bytes; /* that we carried for it: what it sent to others over us, and they to it */
 };
 
 void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_info *out_info);
@@ -337,6 +340,9 @@ void gossip_count_members(const struct gossip *g, size_t out_counts[N_MEMBER_STA
 /* All bytes of frames since open. */
 uint64_t gossip_sent_bytes(const struct gossip *g);
 uint64_t gossip_received_bytes(const struct gossip *g);
+
+/* Of those sent, what others said to each other over us. */
+uint64_t gossip_relayed_bytes(const struct gossip *g);
 
 /* Words about the link for the log, rate-limited by (peer, reason): the agent prints them. */
 struct gossip_note {

@@ -2,7 +2,7 @@
  * memory with virtual time. A link moves whole frames between connections and knows nothing of what they say.
  *
  * A connection is named by a number that is never used twice while its owner remembers it: the index of the peer for
- * the one connection that we dialled to it, `CONN_ACCEPTED | …` for one that came in. Thread: the loop thread. */
+ * the one connection that we dialled to it, `CONN_ACCEPTED | …` for one that came in. A link knows no others. Thread: the loop thread. */
 #ifndef GOSSIP_LINK_H
 #define GOSSIP_LINK_H
 
@@ -14,10 +14,19 @@
 #include "gossip/gossip.h"
 
 #define CONN_ACCEPTED (UINT64_C(1) << 63)
+#define CONN_RELAYED (UINT64_C(1) << 62) /* neither: what we and a peer say to each other over a third (node.h) */
 #define CONN_NONE UINT64_MAX
 
 static inline bool conn_is_accepted(uint64_t conn) {
   return (conn & CONN_ACCEPTED) != 0;
+}
+
+static inline bool conn_is_relayed(uint64_t conn) {
+  return conn >> 62 == CONN_RELAYED >> 62;
+}
+
+static inline bool conn_is_dialled(uint64_t conn) {
+  return conn >> 62 == 0;
 }
 
 /* What became of a dial. After anything but DIAL_CONNECTED the link does nothing more by itself. */

@@ -496,6 +496,41 @@ static void found_write(struct writer *w, const struct message *m) {
   writer_u8(w, m->found.is_there);
 }
 
+/* ---- RELAY and NOT-RELAYED -------------------------------------------------------------------------------------------- */
+
+static bool is_relayable(size_t n_frame) {
+  return n_frame >= FRAME_HEAD_BYTES + FRAME_TAG_BYTES && n_frame <= MAX_RELAYED_BYTES;
+}
+
+static void relay_read(struct cursor *c, struct message *m) {
+  struct message_relay *r = &m->relay;
+  cursor_bytes(c, r->key.bytes, sizeof r->key.bytes);
+  r->way = cursor_flag(c) ? RELAY_FROM : RELAY_TO;
+  r->n_frame = c->left;
+  demand(c, is_relayable(r->n_frame));
+  r->frame = cursor_view(c, r->n_frame);
+}
+
+static void relay_write(struct writer *w, const struct message *m) {
+  MUST(is_relayable(m->relay.n_frame));
+  writer_bytes(w, m->relay.key.bytes, sizeof m->relay.key.bytes);
+  writer_u8(w, m->relay.way == RELAY_FROM);
+  writer_bytes(w, m->relay.frame, m->relay.n_frame);
+}
+
+static void not_relayed_read(struct cursor *c, struct message *m) {
+  cursor_bytes(c, m->not_relayed.key.bytes, sizeof m->not_relayed.key.bytes);
+  uint8_t code = cursor_u8(c);
+  demand(c, code != 0);
+  m->not_relayed.reason = reason_from_code(code);
+}
+
+static void not_relayed_write(struct writer *w, const struct message *m) {
+  MUST(m->not_relayed.reason != ERR_OK);
+  writer_bytes(w, m->not_relayed.key.bytes, sizeof m->not_relayed.key.bytes);
+  writer_u8(w, reason_code(m->not_relayed.reason));
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static const struct codec {
@@ -522,6 +557,8 @@ static const struct codec {
     [MESSAGE_LIST] = {list_read, list_write},
     [MESSAGE_SEEK] = {seek_read, seek_write},
     [MESSAGE_FOUND] = {found_read, found_write},
+    [MESSAGE_RELAY] = {relay_read, relay_write},
+    [MESSAGE_NOT_RELAYED] = {not_relayed_read, not_relayed_write},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

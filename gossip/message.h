@@ -35,6 +35,8 @@ enum message_type {
   MESSAGE_LIST,
   MESSAGE_SEEK,
   MESSAGE_FOUND,
+  MESSAGE_RELAY, /* this and the next: since version 3 */
+  MESSAGE_NOT_RELAYED,
   MESSAGE_END, /* one past the last */
 };
 
@@ -43,11 +45,19 @@ enum {
   MAX_SIBLINGS = 16,
   MAX_BEAT_S = 60,
   CHUNK_HEAD_BYTES = ROOT_PREFIX_BYTES + 4 + 1,
-  MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK */
+  MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK and RELAY */
   MEMBERS_VERSION = 2,                    /* of the protocol: it knows NEWS to FOUND */
+  RELAY_VERSION = 3,                      /* … RELAY and NOT-RELAYED */
+  RELAY_HEAD_BYTES = 32 + 1,
+  MAX_RELAYED_BYTES = MAX_FRAME_PLAIN_BYTES - RELAY_HEAD_BYTES, /* of a frame inside */
   OFFER_BYTES = 32,
   ANSWER_BYTES = 35,
 };
+
+/* The version of the protocol that a type of message came with. */
+static inline uint16_t message_version(uint8_t type) {
+  return type >= MESSAGE_RELAY ? RELAY_VERSION : type >= MESSAGE_NEWS ? MEMBERS_VERSION : 1;
+}
 
 /* Payload of handshake message 1. */
 struct offer {
@@ -168,6 +178,25 @@ struct message_found {
   bool is_there;
 };
 
+/* A frame of the session of two others, or of one other and the receiver: who carries it cannot read it. */
+enum relay_way {
+  RELAY_TO,  /* to be carried on to the key */
+  RELAY_FROM /* carried here from the key; goes no further */
+};
+
+struct message_relay {
+  struct identity_key key;
+  enum relay_way way;
+  const uint8_t *frame;
+  size_t n_frame; /* FRAME_HEAD_BYTES + FRAME_TAG_BYTES … MAX_RELAYED_BYTES */
+};
+
+/* A RELAY to the key went no further: no-session, version, refused, or backlog, when only this frame is lost. */
+struct message_not_relayed {
+  struct identity_key key;
+  enum err reason; /* not ERR_OK */
+};
+
 struct message {
   enum message_type type;
   union {
@@ -191,6 +220,8 @@ struct message {
     struct message_list list;
     struct message_seek seek;
     struct message_found found;
+    struct message_relay relay;
+    struct message_not_relayed not_relayed;
   };
 };
 

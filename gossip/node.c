@@ -73,13 +73,16 @@ static void node_tick(struct gossip *g) {
   for (size_t i = 0; due_first(&g->due) <= now_ms && (i = due_next(&g->due, i, now_ms)) != SIZE_MAX; i++)
     run_timers(g, &g->peers[i]);
   membership_tick(g);
+  relay_tick(g);
   for (size_t i = 0; due_first(&g->unsent) == 0 && (i = due_next(&g->unsent, i, 0)) != SIZE_MAX; i++)
     send_flush(g, &g->peers[i]);
 }
 
 uint64_t node_due_ms(const struct gossip *g) {
   uint64_t due_ms = due_first(&g->due);
-  return membership_is_on(g) && g->members_due_ms < due_ms ? g->members_due_ms : due_ms;
+  if (membership_is_on(g) && g->members_due_ms < due_ms)
+    due_ms = g->members_due_ms;
+  return g->relay_due_ms < due_ms ? g->relay_due_ms : due_ms;
 }
 
 static int64_t wait_ms(const struct gossip *g, int64_t timeout_ms) {
@@ -112,8 +115,15 @@ struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index) {
   return NULL;
 }
 
+struct peer *peer_find(const struct gossip *g, const struct identity_key *key) {
+  for (size_t i = 0; i < g->n_peers; i++)
+    if (identity_key_equal(&g->peers[i].config.key, key))
+      return &g->peers[i];
+  return NULL;
+}
+
 void frame_blame(struct gossip *g, uint64_t conn, const char *address, enum err reason) {
-  struct peer *p = peer_of_conn(g, conn, 0);
+  struct peer *p = conn_is_relayed(conn) ? &g->peers[conn_via(conn)] : peer_of_conn(g, conn, 0);
   if (p)
     peer_count(p, reason);
   else
@@ -143,18 +153,36 @@ static void ban(struct gossip *g, struct peer *p) {
   session_end(g, p, ERR_BACKLOG);
 }
 
-static void on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
-  struct gossip *g = context;
-  struct frame_head head = {0};
-  g->received_bytes += n;
-  enum err e = frame_head_read(frame, n, &head);
-  struct peer *payer = peer_of_conn(g, conn, head.session_index);
-  uint64_t cost = allowance_cost(e == ERR_OK ? head.type : 0, n);
-  if (payer && !allowance_spend(&payer->allowance, cost, node_now(g))) {
+/* Before a frame costs us anything. What is to be carried has an allowance of its own, because who sends it does not know how
+ * much others send; what that has not room for is left unread, and counts as if it were sent for nothing. */
+static bool is_paid(struct gossip *g, struct peer *payer, uint8_t type, size_t n) {
+  bool is_relay = type == MESSAGE_RELAY;
+  if (is_relay && relay_pays(g, payer, n))
+    return true;
+  if (!allowance_spend(&payer->allowance, allowance_cost(type, n), node_now(g))) {
     ban(g, payer);
-    return;
+    return false;
   }
-  if (!payer && !conn_is_accepted(conn) && !dial_take_frame(g, &g->peers[conn]))
+  if (is_relay)
+    peer_count(payer, ERR_BACKLOG);
+  return !is_relay;
+}
+
+/* What came over a third is paid by the third; by its sender only when it proves to be of it. */
+static bool is_paid_by_sender(struct gossip *g, struct peer *p, uint64_t conn, uint8_t type, size_t n) {
+  if (!conn_is_relayed(conn) || allowance_spend(&p->allowance, allowance_cost(type, n), node_now(g)))
+    return true;
+  peer_kick(g, p, ERR_BACKLOG);
+  return false;
+}
+
+void node_take_frame(struct gossip *g, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
+  struct frame_head head = {0};
+  enum err e = frame_head_read(frame, n, &head);
+  struct peer *payer = conn_is_relayed(conn) ? NULL : peer_of_conn(g, conn, head.session_index);
+  if (payer && !is_paid(g, payer, e == ERR_OK ? head.type : 0, n))
+    return;
+  if (!payer && conn_is_dialled(conn) && !dial_take_frame(g, &g->peers[conn]))
     return;
   if (e != ERR_OK) {
     frame_blame(g, conn, address, e);
@@ -166,12 +194,19 @@ static void on_frame(void *context, uint64_t conn, const char *address, uint8_t 
     session_on_handshake_2(g, conn, address, &head, frame, n);
   } else {
     struct peer *p = session_open(g, conn, address, &head, frame);
-    if (!p)
+    if (!p || !is_paid_by_sender(g, p, conn, head.type, n))
       return;
-    p->info.received_bytes += n;
+    if (head.type != MESSAGE_RELAY)
+      p->info.received_bytes += conn_frame_bytes(conn, n);
     receive_message(g, p, head.type, frame + FRAME_HEAD_BYTES, head.n_plain);
     peer_stir(g, p);
   }
+}
+
+static void on_frame(void *context, uint64_t conn, const char *address, uint8_t *frame, size_t n) {
+  struct gossip *g = context;
+  g->received_bytes += n;
+  node_take_frame(g, conn, address, frame, n);
 }
 
 static void on_dial(void *context, size_t peer, enum dial_event event) {
@@ -403,6 +438,7 @@ void node_free(struct gossip *g) {
     free(p->info.drops);
   }
   membership_done(g);
+  relay_done(g);
   tables_free(g);
   free(g);
 }
@@ -585,7 +621,9 @@ void gossip_peer_info(const struct gossip *g, size_t peer, struct gossip_peer_in
                                         .rtt_ms = p->fetches.rtt_ms,
                                         .sent_bytes = p->info.sent_bytes,
                                         .received_bytes = p->info.received_bytes,
-                                        .we_dialled = live && live->session->ends.is_initiator};
+                                        .we_dialled = live && live->session->ends.is_initiator,
+                                        .via = live && conn_is_relayed(live->conn) ? conn_via(live->conn) : SIZE_MAX,
+                                        .relayed_bytes = relay_carried_bytes(g, p)};
   snprintf(out_info->sentence, sizeof out_info->sentence, "%s", sentence_of(p));
   if (p->info.drops)
     memcpy(out_info->drops, p->info.drops, sizeof out_info->drops);

@@ -6,6 +6,7 @@
  *   sessions.c  handshakes, which session is the peer's, rekeying, the end
  *   receive.c   a table of messages and what each does
  *   membership.c  who is there: ties members.h and probe.h to sessions and messages
+ *   relay.c     sessions that go over a third, and those of others that go over us
  *   send.c      what waits for a peer and when it leaves
  *   node.c      timers, the poll, the functions of gossip.h */
 #ifndef GOSSIP_NODE_H
@@ -147,6 +148,7 @@ struct peer {
   uint8_t flush_wait_ms;
   uint8_t n_hellos, n_own_hellos; /* of the live session */
   uint32_t noise_index;
+  uint16_t noise_via; /* 1 + the peer over which it goes; 0: over the connection that we dialled */
 
   struct slot *slots[N_SLOTS]; /* NULL: empty */
   struct retired *retired;     /* [MAX_RETIRED]; NULL: none yet, or no memory */
@@ -195,6 +197,8 @@ struct gossip {
   uint64_t members_due_ms, sync_ms;
   size_t comparing;                            /* with this peer … */
   uint64_t compare_begun_ms, compare_until_ms; /* … which is over then; 0: with nobody */
+  struct relay *relay;                         /* NULL: none was needed yet */
+  uint64_t relay_due_ms;
   uint64_t sent_bytes, received_bytes;
   uint8_t *scratch; /* [MAX_CONTROL_BYTES] */
   bool is_scratch_lent;
@@ -257,6 +261,12 @@ void peer_stir(struct gossip *g, struct peer *p);
 uint64_t node_due_ms(const struct gossip *g);
 
 void peer_count(struct peer *p, enum err reason);
+
+/* A frame, whoever brought it. */
+void node_take_frame(struct gossip *g, uint64_t conn, const char *address, uint8_t *frame, size_t n);
+
+/* The peer with this key; NULL: none. */
+struct peer *peer_find(const struct gossip *g, const struct identity_key *key);
 
 /* Whose live session uses the connection; NULL: nobody's. `index`: the session that a frame by it names. */
 struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index);
@@ -398,6 +408,85 @@ void membership_on_sync(struct gossip *g, struct peer *p, const struct message *
 void membership_on_list(struct gossip *g, struct peer *p, const struct message *m);
 void membership_on_seek(struct gossip *g, struct peer *p, const struct message *m);
 void membership_on_found(struct gossip *g, struct peer *p, const struct message *m);
+
+/* ---- relay.c ---------------------------------------------------------------------------------------------------------
+ *
+ * Two peers that cannot reach each other, and a third that has a session with both. The session of the two goes through
+ * it as it stands, handshake and sealed frames as RELAY messages, so that the third sees only ciphertext and everything that
+ * is said in a session is the same. For the two it is a connection like others, named after the third and the peer; for
+ * the third it is a queue (relay_queue.h).
+ *
+ *   - The lower key begins it, when no session stands and the direct way has had its chance; then it asks its neighbours in
+ *     turn, and less and less often. Dialling goes on, and a direct session wins over a relayed one.
+ *   - One hop: what was carried goes no further, and a session that is carried carries none.
+ *   - What does not authenticate on such a connection counts against who carried it, and ends no more than the session. */
+
+enum {
+  RELAY_AFTER_DIALS_MS = 5000, /* without a session, a peer that is dialled here … */
+  RELAY_AFTER_MS = 1000,       /* … and one that is not */
+  RELAY_PATIENCE_MS = DIAL_PATIENCE_MS,
+  RELAY_BACK_OFF_MIN_MS = 1000,
+  RELAY_BACK_OFF_MAX_MS = 60 * 1000,
+  MAX_RELAYS_ASKED = 4, /* at once, when each refuses at once */
+};
+
+static inline uint64_t conn_relayed(size_t via, size_t peer) {
+  return CONN_RELAYED | (uint64_t)via << 8 | (uint64_t)peer;
+}
+
+/* Whose connection it is, of one that we dialled or that is relayed. */
+static inline size_t conn_peer(uint64_t conn) {
+  return (size_t)(conn & 0xff);
+}
+
+/* The index of who carries it. */
+static inline size_t conn_via(uint64_t conn) {
+  return (size_t)(conn >> 8 & 0xff);
+}
+
+/* Who is counted for what does not authenticate: the peer, or who carried it. */
+static inline struct peer *conn_blamed(struct gossip *g, struct peer *p, uint64_t conn) {
+  return conn_is_relayed(conn) ? &g->peers[conn_via(conn)] : p;
+}
+
+/* As the functions of a link: a relayed connection's frame stands in one for who carries it. */
+MUST_USE enum err conn_frame_new(struct gossip *g, uint64_t conn, size_t n, uint8_t **out_frame);
+MUST_USE enum err conn_frame_send(struct gossip *g, uint64_t conn);
+void conn_frame_drop(struct gossip *g);
+
+/* Bytes on the wire of a frame of n bytes. */
+size_t conn_frame_bytes(uint64_t conn, size_t n);
+
+/* Whether a handshake may be begun with us over it. */
+bool relay_may_answer(const struct gossip *g, uint64_t conn);
+
+/* The relayed connection that we try or have with the peer; CONN_NONE. */
+uint64_t relay_conn(const struct gossip *g, const struct peer *p);
+
+/* It is over: another way is tried, soon when it had worked. */
+void relay_close(struct gossip *g, struct peer *p, uint64_t conn);
+
+/* No relay is tried any more: there is a direct session. */
+void relay_stop(struct gossip *g, struct peer *p);
+
+/* The peer's session, which went over conn, is over. */
+void relay_on_down(struct gossip *g, struct peer *p, uint64_t conn);
+
+/* Tries what is due at relay_due_ms; 0: who is to be tried has changed. */
+void relay_tick(struct gossip *g);
+
+/* A frame of this type and size from the peer's session; false: it is one too many to be carried. */
+bool relay_pays(struct gossip *g, struct peer *p, size_t n_frame);
+
+void relay_on_relay(struct gossip *g, struct peer *p, const struct message *m);
+void relay_on_not_relayed(struct gossip *g, struct peer *p, const struct message *m);
+
+/* Sends to the peer what others sent to it over us, as far as the connection takes it. */
+MUST_USE enum err relay_flush(struct gossip *g, struct peer *p);
+
+/* What is carried for the peer. */
+uint64_t relay_carried_bytes(const struct gossip *g, const struct peer *p);
+void relay_done(struct gossip *g);
 
 /* ---- receive.c ------------------------------------------------------------------------------------------------------- */
 

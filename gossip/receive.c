@@ -296,12 +296,7 @@ static void on_ask_job(struct gossip *g, struct peer *p, const struct message *m
 }
 
 static bool is_known_key(const struct gossip *g, const struct identity_key *key) {
-  if (identity_key_equal(key, &g->self.key))
-    return true;
-  for (size_t i = 0; i < g->n_peers; i++)
-    if (identity_key_equal(key, &g->peers[i].config.key))
-      return true;
-  return false;
+  return identity_key_equal(key, &g->self.key) || peer_find(g, key);
 }
 
 static enum err job_file_judge(const struct gossip *g, const struct job_file *f) {
@@ -382,11 +377,13 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_LIST] = membership_on_list,
       [MESSAGE_SEEK] = membership_on_seek,
       [MESSAGE_FOUND] = membership_on_found,
+      [MESSAGE_RELAY] = relay_on_relay,
+      [MESSAGE_NOT_RELAYED] = relay_on_not_relayed,
   };
   struct message m;
-  bool is_known = type < MESSAGE_NEWS || p->slots[SLOT_LIVE]->version >= MEMBERS_VERSION;
+  bool is_known = p->slots[SLOT_LIVE]->version >= message_version(type);
   enum err e = is_known ? message_read(type, plain, n, &m) : ERR_FRAME;
-  if (e == ERR_OK && type >= MESSAGE_NEWS && !membership_is_on(g))
+  if (e == ERR_OK && message_version(type) == MEMBERS_VERSION && !membership_is_on(g))
     return; /* a bystander, who only comes for job files */
   if (e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE)
     e = ERR_MESSAGE; /* HELLO comes first */

@@ -80,7 +80,8 @@ void send_forget(struct gossip *g, struct peer *p) {
 
 /* ---- one frame ------------------------------------------------------------------------------------------------------- */
 
-static void count_sent(struct gossip *g, struct peer *p, size_t n) {
+static void count_sent(struct gossip *g, struct peer *p, uint64_t conn, size_t n_frame) {
+  size_t n = conn_frame_bytes(conn, n_frame);
   g->sent_bytes += n;
   p->info.sent_bytes += n;
 }
@@ -89,18 +90,18 @@ enum err send_frame(struct gossip *g, struct peer *p, uint8_t type, uint8_t *fra
   const struct slot *live = p->slots[SLOT_LIVE];
   enum err e = g->seals->seal(live->session, node_now(g), type, frame, n_plain);
   if (e != ERR_OK) {
-    g->link.calls->frame_drop(g->link.context);
+    conn_frame_drop(g);
     return e;
   }
-  e = g->link.calls->frame_send(g->link.context, live->conn);
+  e = conn_frame_send(g, live->conn);
   if (e == ERR_OK)
-    count_sent(g, p, frame_bytes(n_plain));
+    count_sent(g, p, live->conn, frame_bytes(n_plain));
   return e;
 }
 
 static enum err send_plain(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
   uint8_t *frame;
-  enum err e = g->link.calls->frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n), &frame);
+  enum err e = conn_frame_new(g, p->slots[SLOT_LIVE]->conn, frame_bytes(n), &frame);
   if (e != ERR_OK)
     return e;
   memcpy(frame + FRAME_HEAD_BYTES, plain, n);
@@ -117,11 +118,11 @@ static enum err send_now(struct gossip *g, struct peer *p, const struct message 
 
 void send_handshake(struct gossip *g, struct peer *p, uint64_t conn, const uint8_t *frame, size_t n) {
   uint8_t *out;
-  if (g->link.calls->frame_new(g->link.context, conn, n, &out) != ERR_OK)
+  if (conn_frame_new(g, conn, n, &out) != ERR_OK)
     return;
   memcpy(out, frame, n);
-  if (g->link.calls->frame_send(g->link.context, conn) == ERR_OK)
-    count_sent(g, p, n);
+  if (conn_frame_send(g, conn) == ERR_OK)
+    count_sent(g, p, conn, n);
 }
 
 /* ---- as far as the connection takes it: control first, then levels, then what we want, then what is wanted of us ------ */
@@ -200,7 +201,7 @@ static void refuse_serve(struct gossip *g, struct peer *p, const struct serve *r
 static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve *range) {
   size_t n = serve_bytes(range), n_plain = CHUNK_HEAD_BYTES + n;
   uint8_t *frame;
-  enum err e = g->link.calls->frame_new(g->link.context, p->slots[SLOT_LIVE]->conn, frame_bytes(n_plain), &frame);
+  enum err e = conn_frame_new(g, p->slots[SLOT_LIVE]->conn, frame_bytes(n_plain), &frame);
   if (e != ERR_OK)
     return e;
   struct writer w;
@@ -211,7 +212,7 @@ static enum err send_chunk(struct gossip *g, struct peer *p, const struct serve 
   e = g->events->read_payload(g->config.events_context, range->job, &range->root, serve_offset(range),
                               frame + FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES, n);
   if (e != ERR_OK) {
-    g->link.calls->frame_drop(g->link.context);
+    conn_frame_drop(g);
     refuse_serve(g, p, range, e);
     return flush_outbox(g, p); /* at once: the connection has been asked for room */
   }
@@ -245,6 +246,8 @@ static enum err flush_all(struct gossip *g, struct peer *p) {
     e = flush_states(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_gets(g, p);
+  if (e == ERR_OK && p->info.has_session)
+    e = relay_flush(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_chunks(g, p);
   return e;

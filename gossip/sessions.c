@@ -36,9 +36,9 @@ static void slot_retire(const struct gossip *g, struct peer *p, struct slot **pl
 }
 
 /* The end of a session whose initiator has not proven its key: its first message may have been a replay. */
-static void slot_disprove(const struct gossip *g, struct peer *p, struct slot **place) {
+static void slot_disprove(struct gossip *g, struct peer *p, struct slot **place) {
   if (*place)
-    peer_count(p, ERR_HANDSHAKE);
+    peer_count(conn_blamed(g, p, (*place)->conn), ERR_HANDSHAKE);
   slot_clear(g, place);
 }
 
@@ -65,7 +65,7 @@ static void index_blame(struct gossip *g, uint32_t index, uint64_t conn, const c
   struct peer *p = (index & 0xff) < g->n_peers ? &g->peers[index & 0xff] : NULL;
   for (size_t i = 0; p && p->retired && i < MAX_RETIRED; i++)
     if (index != 0 && p->retired[i].index == index && p->retired[i].conn == conn) {
-      peer_count(p, ERR_KEY_EXPIRED);
+      peer_count(conn_blamed(g, p, conn), ERR_KEY_EXPIRED);
       return;
     }
   frame_blame(g, conn, address, ERR_FRAME);
@@ -90,27 +90,36 @@ static struct slot **slot_find(struct gossip *g, uint32_t index, uint64_t conn, 
 static void conn_close(struct gossip *g, struct peer *p, uint64_t conn) {
   if (conn_is_accepted(conn))
     g->link.calls->kick(g->link.context, conn);
+  else if (conn_is_relayed(conn))
+    relay_close(g, p, conn);
   else
     dial_stop(g, p);
 }
 
-/* The session no longer counts: what waited is forgotten and the agent is told. */
-static void session_down(struct gossip *g, struct peer *p, enum err reason) {
+/* The connection over which our handshake goes. */
+static uint64_t noise_conn(const struct gossip *g, const struct peer *p) {
+  return p->noise_via > 0 ? conn_relayed(p->noise_via - 1u, peer_index(g, p)) : peer_index(g, p);
+}
+
+/* The session, which went over conn, no longer counts: what waited is forgotten and the agent is told. */
+static void session_down(struct gossip *g, struct peer *p, uint64_t conn, enum err reason) {
   static const enum timer timers[] = {TIMER_GREETING, TIMER_REKEY, TIMER_EXPIRE,
                                       TIMER_SILENCE,  TIMER_BEAT,  TIMER_STATE};
   bool was_up = p->info.has_session;
   p->info.has_session = false;
   peer_tell(g, p);
   p->is_greeted = false;
-  if (node_now(g) - p->live_ms >= SETTLED_MS) {
+  if (!conn_is_relayed(conn) && node_now(g) - p->live_ms >= SETTLED_MS) {
     p->down_ms = node_now(g);
     p->n_dials = 0;
   }
   for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
     timer_clear(g, p, timers[i]);
-  handshake_forget(g, p);
+  if (noise_conn(g, p) == conn || conn_is_accepted(conn))
+    handshake_forget(g, p);
   send_forget(g, p);
   receive_fail_fetches(g, p, ERR_NO_SESSION);
+  relay_on_down(g, p, conn);
   if (!was_up)
     return;
   membership_down(g, p);
@@ -123,9 +132,10 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
   uint64_t conn = p->slots[SLOT_LIVE]->conn;
   slot_retire(g, p, &p->slots[SLOT_LIVE]);
   session_forget_previous(g, p);
-  session_down(g, p, reason);
+  session_down(g, p, conn, reason);
   conn_close(g, p, conn);
-  dial_later(g, p);
+  if (!conn_is_relayed(conn)) /* else it goes on all the time */
+    dial_later(g, p);
 }
 
 static bool is_on(const struct slot *s, uint64_t conn) {
@@ -202,9 +212,12 @@ void session_forget_pending(struct gossip *g, struct peer *p) {
 
 /* ---- the beginning --------------------------------------------------------------------------------------------------- */
 
-/* Of two sessions with one agent the one that the lower key began stays; of two from the same side the newer. */
+/* Of two sessions with one agent a direct one stays rather than one over a third; of two alike the one that the lower key
+ * began; of two from the same side the newer. */
 static bool is_preferred(const struct gossip *g, const struct peer *p, const struct slot *live,
                          const struct slot *fresh) {
+  if (conn_is_relayed(live->conn) != conn_is_relayed(fresh->conn))
+    return conn_is_relayed(live->conn);
   bool we_are_lower = identity_key_compare(&g->self.key, &p->config.key) < 0;
   bool live_is_ours = live->session->ends.is_initiator, fresh_is_ours = fresh->session->ends.is_initiator;
   return live_is_ours == fresh_is_ours || fresh_is_ours == we_are_lower;
@@ -226,9 +239,12 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   p->beat_s = 0;
   p->n_hellos = p->n_own_hellos = 0;
   timer_set(g, p, TIMER_GREETING, DIAL_PATIENCE_MS);
-  timer_clear(g, p, TIMER_DIAL);
-  timer_clear(g, p, TIMER_DIAL_PATIENCE);
-  timer_clear(g, p, TIMER_NO_ANSWER);
+  if (!conn_is_relayed(conn)) {
+    timer_clear(g, p, TIMER_DIAL);
+    timer_clear(g, p, TIMER_DIAL_PATIENCE);
+    timer_clear(g, p, TIMER_NO_ANSWER);
+    relay_stop(g, p);
+  }
   if (conn_is_accepted(conn)) {
     g->link.calls->set_session(g->link.context, conn, true);
     dial_stop(g, p);
@@ -249,11 +265,11 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
     return false;
   }
   if (is_restart)
-    session_down(g, p, ERR_NO_SESSION);
+    session_down(g, p, live->conn, ERR_NO_SESSION);
   live = p->slots[SLOT_LIVE]; /* the callbacks may have ended it */
   bool is_rekey = live && !is_restart && live->conn == conn;
   uint64_t old_conn = live && !is_rekey && !is_restart ? live->conn : CONN_NONE;
-  if (!live || is_restart)
+  if (!live || is_restart || conn_is_relayed(live->conn) != conn_is_relayed(conn))
     p->live_ms = node_now(g);
   if (live) {
     slot_retire(g, p, &p->slots[SLOT_PREVIOUS]);
@@ -278,6 +294,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
   p->info.boot_epoch = p->slots[SLOT_LIVE]->boot_epoch;
   send_beat(g, p);
   send_states(g, p);
+  g->relay_due_ms = 0; /* it may be the way to others */
   if (was_up)
     return;
   membership_up(g, p);
@@ -289,6 +306,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
 void handshake_forget(struct gossip *g, struct peer *p) {
   g->seals->noise_free(p->noise);
   p->noise = NULL;
+  p->noise_via = 0;
   timer_clear(g, p, TIMER_HANDSHAKE);
 }
 
@@ -302,7 +320,8 @@ static struct offer offer_of(const struct gossip *g, uint32_t index) {
 }
 
 void handshake_start(struct gossip *g, struct peer *p) {
-  if (!p->is_connected)
+  uint64_t conn = p->is_connected ? peer_index(g, p) : relay_conn(g, p);
+  if (conn == CONN_NONE)
     return;
   handshake_forget(g, p);
   uint8_t frame[HANDSHAKE_1_BYTES];
@@ -316,7 +335,8 @@ void handshake_start(struct gossip *g, struct peer *p) {
   }
   p->noise_index = index;
   p->noise_ms = node_now(g);
-  send_handshake(g, p, peer_index(g, p), frame, sizeof frame);
+  p->noise_via = conn_is_relayed(conn) ? (uint16_t)(1 + conn_via(conn)) : 0;
+  send_handshake(g, p, conn, frame, sizeof frame);
 }
 
 void session_check_rekey(struct gossip *g, struct peer *p) {
@@ -367,15 +387,15 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
     frame_blame(g, conn, address, ERR_FRAME);
     return;
   }
-  struct peer *p = &g->peers[conn];
-  if (!p->noise || head->session_index != p->noise_index) { /* the answer to an earlier try, or a replay */
-    peer_count(p, ERR_FRAME);
+  struct peer *p = &g->peers[conn_peer(conn)];
+  if (!p->noise || noise_conn(g, p) != conn || head->session_index != p->noise_index) {
+    peer_count(conn_blamed(g, p, conn), ERR_FRAME); /* the answer to an earlier try, or a replay */
     return;
   }
   struct answer answer;
   enum err e = g->seals->read_2(p->noise, head, frame, n, &answer);
   if (e != ERR_OK) {
-    peer_count(p, e);
+    peer_count(conn_blamed(g, p, conn), e);
     return;
   }
   uint16_t version;
@@ -405,14 +425,16 @@ static struct peer *peer_of_static(struct gossip *g, const uint8_t x25519[X25519
 }
 
 /* Where a session that is not yet proven waits: two a peer, so that a replayed message 1 cannot push out a real one
- * that comes by another connection. */
+ * that comes by another connection. NULL: none. */
 static struct slot **pending_place(struct peer *p, uint64_t conn) {
   struct slot **a = &p->slots[SLOT_PENDING], **b = &p->slots[SLOT_PENDING_2];
+  if (conn_is_relayed(conn)) /* all who relay share one, as long as no other needs it */
+    return !*b || conn_is_relayed((*b)->conn) ? b : NULL;
   if (is_on(*b, conn))
     return b;
   if (!*a || is_on(*a, conn))
     return a;
-  return !*b || (*b)->begun_ms <= (*a)->begun_ms ? b : a;
+  return !*b || conn_is_relayed((*b)->conn) || (*b)->begun_ms <= (*a)->begun_ms ? b : a;
 }
 
 static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, struct noise *n,
@@ -425,6 +447,8 @@ static void handshake_answer(struct gossip *g, struct peer *p, uint64_t conn, st
   enum err e = g->seals->write_2(n, theirs->session_index, &answer, frame);
   if (e == ERR_OK && answer.verdict == ERR_OK) {
     struct slot **place = pending_place(p, conn);
+    if (!place)
+      return;
     slot_disprove(g, p, place);
     if (p->timers[TIMER_PENDING] == TIMER_OFF)
       timer_set(g, p, TIMER_PENDING, PENDING_KEEP_MS);
@@ -449,7 +473,8 @@ static void handshake_refuse(struct gossip *g, const char *address, enum err rea
 
 void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
                             const uint8_t *frame, size_t n) {
-  enum err e = conn_is_accepted(conn) ? g->seals->check_1(&g->self, head, frame, n) : ERR_FRAME;
+  bool is_begun = conn_is_accepted(conn) || relay_may_answer(g, conn);
+  enum err e = is_begun ? g->seals->check_1(&g->self, head, frame, n) : ERR_FRAME;
   if (e == ERR_OK && !strangers_allow(&g->strangers, address, node_now(g)))
     e = ERR_BACKLOG;
   struct noise *noise = NULL;
@@ -457,6 +482,10 @@ void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address
   if (e == ERR_OK)
     e = g->seals->read_1(&g->self, frame, &noise, &offer);
   struct peer *p = e == ERR_OK ? peer_of_static(g, g->seals->static_of_peer(noise)) : NULL;
+  if (p && conn_is_relayed(conn) && peer_index(g, p) != conn_peer(conn)) { /* it was said to be of another */
+    p = NULL;
+    e = ERR_HANDSHAKE;
+  }
   if (p && peer_is_banned(g, p))
     peer_count(p, ERR_BACKLOG);
   else if (p)
@@ -470,7 +499,7 @@ void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address
 
 static void slot_blame(struct gossip *g, struct peer *p, struct slot **place, enum err e) {
   struct slot *s = *place;
-  peer_count(p, e);
+  peer_count(conn_blamed(g, p, s->conn), e);
   if (e == ERR_SEAL)
     s->n_bad_seals++;
   if (e != ERR_KEY_EXPIRED && s->n_bad_seals <= MAX_BAD_SEALS)
@@ -505,7 +534,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
   }
   const struct slot *live = p->slots[SLOT_LIVE];
   if (place == &p->slots[SLOT_PREVIOUS] && (*place)->boot_epoch != live->boot_epoch) {
-    if (node_now(g) - live->begun_ms >= CLONE_AFTER_MS)
+    if (node_now(g) - live->begun_ms >= CLONE_AFTER_MS && !conn_is_relayed(conn)) /* who relays may have kept it */
       clone_found(g, p);
     return NULL;
   }

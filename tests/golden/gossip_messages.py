@@ -30,7 +30,7 @@ def u64(v):
 DIFFERENCE, FULL = 1, 2
 GATHERING = 5
 ROLLED_BACK = 1
-GONE, NON_FINITE, STOPPED = 21, 37, 255  # reason codes of PROTOCOL.md
+GONE, NON_FINITE, BACKLOG, STOPPED = 21, 37, 42, 255  # reason codes of PROTOCOL.md
 CHUNK = 65536
 
 
@@ -70,6 +70,8 @@ MESSAGES = {
     "list-empty": u8(0) + u16(0),
     "seek": digest(0x30),
     "found": digest(0x30) + u8(1),
+    "relay": digest(0x30) + u8(1) + bytes(range(0xA0, 0xC8)),
+    "not-relayed": digest(0x30) + u8(BACKLOG),
     "job-file": b"\x01a signed object, read by whoever knows its form",
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "crypto/frame.h"
 #include "gossip/message.h"
 #include "tests/unit/suite.h"
 
@@ -185,6 +186,17 @@ static struct message example_found(void) {
   return (struct message){.type = MESSAGE_FOUND, .found = {key_filled(0x30), true}};
 }
 
+static struct message example_relay(void) {
+  static uint8_t frame[FRAME_HEAD_BYTES + FRAME_TAG_BYTES];
+  for (size_t i = 0; i < sizeof frame; i++)
+    frame[i] = (uint8_t)(0xa0 + i);
+  return (struct message){.type = MESSAGE_RELAY, .relay = {key_filled(0x30), RELAY_FROM, frame, sizeof frame}};
+}
+
+static struct message example_not_relayed(void) {
+  return (struct message){.type = MESSAGE_NOT_RELAYED, .not_relayed = {key_filled(0x30), ERR_BACKLOG}};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -213,6 +225,8 @@ static const struct {
     {"list-empty", example_list_empty},
     {"seek", example_seek},
     {"found", example_found},
+    {"relay", example_relay},
+    {"not-relayed", example_not_relayed},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };
@@ -265,7 +279,7 @@ START_TEST(what_is_read_and_written_again_is_the_same) {
 }
 END_TEST
 
-/* A chunk's data and a job file take what is there; every other message ends where it ends. */
+/* A chunk's data, a job file and a relayed frame take what is there; every other message ends where it ends. */
 START_TEST(a_message_cut_anywhere_is_refused) {
   for (size_t i = 0; i < N_EXAMPLES; i++) {
     struct message m = examples[i].make(), back = {0};
@@ -284,7 +298,7 @@ END_TEST
 START_TEST(a_byte_too_many_is_refused) {
   for (size_t i = 0; i < N_EXAMPLES; i++) {
     struct message m = examples[i].make(), back;
-    if (m.type == MESSAGE_CHUNK || m.type == MESSAGE_JOB_FILE)
+    if (m.type == MESSAGE_CHUNK || m.type == MESSAGE_JOB_FILE || m.type == MESSAGE_RELAY)
       continue;
     size_t n = write_to(plain, &m);
     plain[n] = 0;
@@ -355,6 +369,8 @@ static const struct {
     {"list", 3 + 32 + 8 + 4, 3},   /* accusers */
     {"list", 2, MAX_MEMBERS >> 8}, /* longer than it is */
     {"found", 32, 2},
+    {"relay", 32, 2},       /* neither to nor from */
+    {"not-relayed", 32, 0}, /* no reason */
 };
 
 START_TEST(values_without_meaning_are_refused) {
@@ -389,6 +405,22 @@ START_TEST(a_chunk_is_never_longer_than_a_chunk) {
   ck_assert_uint_le(n, MAX_FRAME_PLAIN_BYTES);
   ck_assert_int_eq(message_read(MESSAGE_CHUNK, plain, n, &back), ERR_OK);
   ck_assert_int_eq(message_read(MESSAGE_CHUNK, plain, n + 1, &back), ERR_MESSAGE);
+}
+END_TEST
+
+/* The longest frame that is relayed has room for a chunk with all its siblings. */
+START_TEST(a_relayed_frame_has_bounds) {
+  static uint8_t frame[MAX_RELAYED_BYTES + 1];
+  struct message m = {.type = MESSAGE_RELAY, .relay = {.frame = frame, .n_frame = MAX_RELAYED_BYTES}}, back;
+  ck_assert_uint_ge(MAX_RELAYED_BYTES, frame_bytes(CHUNK_HEAD_BYTES + MAX_SIBLINGS * DIGEST_BYTES + CHUNK_BYTES));
+  size_t n = write_to(plain, &m);
+  ck_assert_uint_eq(n, MAX_FRAME_PLAIN_BYTES);
+  ck_assert_int_eq(message_read(MESSAGE_RELAY, plain, n, &back), ERR_OK);
+  static uint8_t longer[MAX_FRAME_PLAIN_BYTES + 1];
+  ck_assert_int_eq(message_read(MESSAGE_RELAY, longer, sizeof longer, &back), ERR_MESSAGE);
+  size_t least = RELAY_HEAD_BYTES + FRAME_HEAD_BYTES + FRAME_TAG_BYTES;
+  ck_assert_int_eq(message_read(MESSAGE_RELAY, plain, least, &back), ERR_OK);
+  ck_assert_int_eq(message_read(MESSAGE_RELAY, plain, least - 1, &back), ERR_MESSAGE);
 }
 END_TEST
 
@@ -480,7 +512,8 @@ static bool mutant_is_fine(enum message_type type, const uint8_t *bytes, size_t 
   enum err e = message_read((uint8_t)type, exact, n, &m);
   bool is_fine = e == ERR_MESSAGE;
   if (e == ERR_OK) {
-    bool has_reason = type == MESSAGE_REFUSED || type == MESSAGE_DONE || type == MESSAGE_BYE;
+    bool has_reason =
+        type == MESSAGE_REFUSED || type == MESSAGE_DONE || type == MESSAGE_BYE || type == MESSAGE_NOT_RELAYED;
     writer_init(&w, again, sizeof again);
     message_write(&m, &w);
     is_fine = w.n_bytes == n && (has_reason || memcmp(again, exact, n) == 0); /* a newer reason becomes ERR_REFUSED */
@@ -523,7 +556,7 @@ int main(void) {
   return SUITE_RUN("message", bytes_are_the_golden_ones, what_is_read_and_written_again_is_the_same,
                    a_message_cut_anywhere_is_refused, a_byte_too_many_is_refused, an_unknown_type_is_a_bad_frame,
                    values_without_meaning_are_refused, a_job_stands_once_in_hello, a_chunk_is_never_longer_than_a_chunk,
-                   a_job_file_is_never_longer_than_one, reasons_keep_their_meaning, an_offer_is_read_back,
-                   an_offer_without_sense_is_refused, an_answer_is_a_session_or_a_reason,
+                   a_relayed_frame_has_bounds, a_job_file_is_never_longer_than_one, reasons_keep_their_meaning,
+                   an_offer_is_read_back, an_offer_without_sense_is_refused, an_answer_is_a_session_or_a_reason,
                    mutants_are_refused_or_canonical, every_phase_has_a_name);
 }

@@ -15,7 +15,7 @@
 #include "gossip/node.h"
 #include "tests/unit/suite.h"
 
-enum { MAX_AGENTS = 3, MAX_WIRES = 256, MAX_TRANSIT = 4096 };
+enum { MAX_AGENTS = 4, MAX_WIRES = 256, MAX_TRANSIT = 4096 };
 
 /* What an agent heard about one peer. */
 struct heard {
@@ -530,6 +530,7 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
                                      .payload_bound = 32 << 20,
                                      .max_members = MAX_MEMBERS,
                                      .addresses = w->is_real ? NULL : a->listen,
+                                     .relays = true,
                                      .now_ms = world_now,
                                      .now_context = w};
   a->state = (struct wire_state){.follows = true, .phase = PHASE_IDLE, .round = number};
