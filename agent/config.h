@@ -28,6 +28,7 @@ enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
 enum shadow_mode { SHADOW_AUTO, SHADOW_ON, SHADOW_OFF };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 enum metered { UNMETERED, METERED };
+enum relay_mode { RELAY_OFF, RELAY_ON };
 enum kernels_mode { KERNELS_MEASURED, KERNELS_BUILT_IN };
 enum log_format { LOG_TEXT, LOG_JSON };
 
@@ -102,6 +103,7 @@ struct config {
   uint32_t follow_max; /* peers, at most: each costs a copy of the model in memory */
   enum kernels_mode kernels;
   enum metered metered;
+  enum relay_mode relay; /* carries sessions of two peers */
   enum log_level log_level;
   enum log_format log_format;
   struct site_job_config *jobs; /* no two of one name, version and label */

@@ -116,6 +116,9 @@ const struct option option_table[] = {
     {"wire.metered", SITE(metered), &type_word, "false", ONE_OF(flag_words), LOCAL,
      "true where bytes are paid for: 25 s instead of 1 s between two signs of life, and so 100 s until silence is "
      "noticed"},
+    {"wire.relay", SITE(relay), &type_word, "true", ONE_OF(flag_words), LOCAL,
+     "whether two peers of this agent that cannot reach each other may meet through it: it carries what they say, "
+     "encrypted, in bounded memory; with wire.metered it never does"},
     {"log.level", SITE(log_level), &type_word, "info", ONE_OF(log_level_words), LOCAL, "how much is logged"},
     {"log.format", SITE(log_format), &type_word, "text", ONE_OF(log_format_words), LOCAL,
      "key=value lines or JSON lines"},

@@ -385,9 +385,10 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
   enum err e = is_known ? message_read(type, plain, n, &m) : ERR_FRAME;
   if (e == ERR_OK && message_version(type) == MEMBERS_VERSION && !membership_is_on(g))
     return; /* a bystander, who only comes for job files */
-  if (e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE)
-    e = ERR_MESSAGE; /* HELLO comes first */
-  if (e == ERR_OK)
+  bool is_early = e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE;
+  if (is_early) /* HELLO comes first, unless who relays has lost it */
+    peer_count(conn_blamed(g, p, p->slots[SLOT_LIVE]->conn), ERR_MESSAGE);
+  else if (e == ERR_OK)
     handlers[m.type](g, p, &m);
   else
     peer_count(p, e);

@@ -254,8 +254,10 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
   send_hello(g, p);
 }
 
-/* `fresh`, in no place and moved in, is proven: it becomes the live session, or, when another one is preferred, ends. */
-static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) {
+/* `fresh`, in no place and moved in, is proven: it becomes the live session, or, when another one is preferred, ends. begins: the
+ * other side speaks as in a session that is new to it. A relayed connection does not end with its sessions, so one that it
+ * has lost is not renewed there. */
+static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh, bool begins) {
   struct slot *live = p->slots[SLOT_LIVE];
   uint64_t conn = fresh->conn;
   bool is_restart = live && live->boot_epoch != fresh->boot_epoch;
@@ -267,7 +269,7 @@ static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh) 
   if (is_restart)
     session_down(g, p, live->conn, ERR_NO_SESSION);
   live = p->slots[SLOT_LIVE]; /* the callbacks may have ended it */
-  bool is_rekey = live && !is_restart && live->conn == conn;
+  bool is_rekey = live && !is_restart && live->conn == conn && !(begins && conn_is_relayed(conn));
   uint64_t old_conn = live && !is_rekey && !is_restart ? live->conn : CONN_NONE;
   if (!live || is_restart || conn_is_relayed(live->conn) != conn_is_relayed(conn))
     p->live_ms = node_now(g);
@@ -412,7 +414,7 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
   fetches_add_rtt(&p->fetches, node_now(g) - p->noise_ms);
   handshake_forget(g, p);
   if (e == ERR_OK)
-    (void)session_adopt(g, p, fresh);
+    (void)session_adopt(g, p, fresh, false);
 }
 
 /* ---- handshake, responder -------------------------------------------------------------------------------------------- */
@@ -547,7 +549,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
     struct slot *proven = *place;
     *place = NULL;
     fetches_add_rtt(&p->fetches, node_now(g) - proven->begun_ms);
-    if (!session_adopt(g, p, proven))
+    if (!session_adopt(g, p, proven, head->type == MESSAGE_HELLO))
       return NULL;
   }
   session_heard(g, p);

@@ -41,6 +41,8 @@ void peers_print(const json_t *data, bool is_tsv, FILE *out) {
                                           {"SENT", "sent_bytes", FORM_BYTES},
                                           {"RECEIVED", "received_bytes", FORM_BYTES},
                                           {"ADDRESS", "address", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"VIA", "via", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"RELAYED", "relayed_bytes", FORM_BYTES | COLUMN_IF_ANY},
                                           {"MEMBER", "member", FORM_TEXT | COLUMN_IN_TSV},
                                           {"REFUSED", "refused", FORM_TEXT | COLUMN_IF_ANY},
                                           {"NOTICE", "notice", FORM_TEXT | COLUMN_IN_TSV},

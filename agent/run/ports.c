@@ -31,7 +31,12 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
     }
   book_on_session(a, peer, is_up);
   const char *name = is_up ? "peer-connected" : "peer-disconnected";
-  log_event(LOG_INFO, name, a->names[peer], LOG_FIELDS(log_text("reason", err_name(reason))));
+  struct gossip_peer_info info;
+  gossip_peer_info(a->gossip, peer, &info);
+  struct log_field fields[3] = {log_text("reason", err_name(reason))};
+  if (is_up && info.via != SIZE_MAX)
+    fields[1] = log_text("via", a->names[info.via]);
+  log_event(LOG_INFO, name, a->names[peer], fields);
   agent_write_event(a, name, a->names[peer], is_up ? "a session stands" : err_sentence(reason));
 }
 

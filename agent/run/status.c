@@ -128,6 +128,8 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));
   json_object_set_new(row, "rtt_ms", known(info.rtt_ms));
+  json_object_set_new(row, "via", info.via == SIZE_MAX ? json_null() : json_string(a->names[info.via]));
+  json_object_set_new(row, "relayed_bytes", json_integer((json_int_t)info.relayed_bytes));
   struct gossip_member member = {.state = MEMBER_ABSENT};
   (void)gossip_find_member(a->gossip, &a->keys[i], &member);
   json_object_set_new(row, "member", json_string(member_state_name(member.state)));
@@ -375,6 +377,7 @@ json_t *status_json(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "change", json_integer((json_int_t)status_change(j)));
   json_object_set_new(o, "sent_bytes", json_integer((json_int_t)gossip_sent_bytes(a->gossip)));
   json_object_set_new(o, "received_bytes", json_integer((json_int_t)gossip_received_bytes(a->gossip)));
+  json_object_set_new(o, "relayed_bytes", json_integer((json_int_t)gossip_relayed_bytes(a->gossip)));
   json_object_set_new(o, "disk",
                       json_pack("{s:s, s:I, s:I, s:I}", "state", disk_state_name(disk_state(&a->disk)), "free_bytes",
                                 (json_int_t)disk_free_bytes(&a->disk), "used_bytes",

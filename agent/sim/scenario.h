@@ -6,6 +6,7 @@
  *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
  *   rounds: 20               the last one; 0: for ever
  *   model_kib: 100
+ *   relay: true              whether agents carry the sessions of two others (gossip/relay.c)
  *   link: { delay_ms: 40, rate_kbit: 4000 }
  *   host: { training_ms: 5000 }
  *   round: { deadline_max_s: 60 }
@@ -105,6 +106,7 @@ struct scenario_event {
 struct scenario {
   uint64_t seed, n_agents, degree, rounds, model_kib;
   uint64_t settle_rounds; /* see scenario_run; 0: it is not looked whether all come together */
+  bool relay;             /* agents carry sessions of two others that cannot reach each other */
   double duration_s;      /* at most, of virtual time */
   unsigned topology;      /* enum scenario_topology */
   unsigned fidelity;      /* enum sim_fidelity */

@@ -36,6 +36,7 @@ const struct scenario_key scenario_keys[] = {
     {TOP(rounds), WHOLE, "20", 0, 1000000, NULL, 0},
     {TOP(settle_rounds), WHOLE, "0", 0, 1000000, NULL, 0},
     {TOP(model_kib), WHOLE, "100", 1, 1 << 20, NULL, 0},
+    {TOP(relay), SCENARIO_FLAG, "true", 0, 0, flag_words, 0},
     {TOP(duration_s), REAL, "86400", 1, 1e9, NULL, 0},
     {TOP(link), SCENARIO_SECTION, "", 0, 0, NULL, IN_LINK},
     {TOP(host), SCENARIO_SECTION, "", 0, 0, NULL, IN_HOST},

@@ -329,6 +329,7 @@ static void open_node(struct sim_agent *a) {
                                  .version_min = a->version_min,
                                  .version_max = a->version_max,
                                  .max_members = s->max_members,
+                                 .relays = s->relays,
                                  .name = a->name,
                                  .now_ms = read_clock,
                                  .now_context = a,

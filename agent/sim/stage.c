@@ -151,6 +151,7 @@ struct sim *scenario_sim(const struct scenario *c) {
   connect[c->topology](c, s);
   set_round(&s->config, c);
   give_room(s);
+  s->relays = c->relay;
   for (size_t i = 0; i < s->n_agents; i++)
     set_host(s->agents[i], &c->host);
   for (size_t i = 0; i < c->n_hosts; i++)

@@ -530,7 +530,6 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
                                      .payload_bound = 32 << 20,
                                      .max_members = MAX_MEMBERS,
                                      .addresses = w->is_real ? NULL : a->listen,
-                                     .relays = true,
                                      .now_ms = world_now,
                                      .now_context = w};
   a->state = (struct wire_state){.follows = true, .phase = PHASE_IDLE, .round = number};
