@@ -42,6 +42,9 @@ struct gossip_job_config {
   const char *contract_text;
 };
 
+/* Sessions over a third: none; one's own; and those of two peers, too. */
+enum gossip_relay { GOSSIP_RELAY_OFF, GOSSIP_RELAY_ASK, GOSSIP_RELAY_CARRY };
+
 struct gossip_config {
   const struct identity *identity;
   uint8_t swarm[16];
@@ -58,7 +61,7 @@ struct gossip_config {
   uint16_t version_min, version_max;           /* protocol versions that it speaks; 0 = all of this program */
   size_t max_members;           /* that it knows of, itself included; ≤ MAX_MEMBERS; 0: no membership */
   const char *name, *addresses; /* what it says of itself (crypto/statement.h); NULL: nothing */
-  bool relays;                  /* carries the sessions of peers that cannot reach each other */
+  enum gossip_relay relay;
   uint64_t (*now_ms)(void *context);
   void *now_context;
   void *events_context;

@@ -248,7 +248,7 @@ void relay_tick(struct gossip *g) {
   uint64_t now_ms = node_now(g), due_ms = DUE_NEVER;
   if (g->relay_due_ms > now_ms)
     return;
-  bool is_useful = !g->is_closing && count_neighbours(g) > 0;
+  bool is_useful = g->config.relay != GOSSIP_RELAY_OFF && !g->is_closing && count_neighbours(g) > 0;
   for (size_t i = 0; is_useful && i < g->n_peers; i++) {
     struct peer *p = &g->peers[i];
     if (is_sought(g, p) && route_due_ms(g, p) <= now_ms && relay_init(g))
@@ -269,7 +269,7 @@ bool relay_pays(struct gossip *g, struct peer *p, size_t n_frame) {
 
 static enum err carry(struct gossip *g, const struct peer *from, const struct message_relay *m) {
   struct peer *to = peer_find(g, &m->key);
-  if (!g->config.relays || !to || to == from)
+  if (g->config.relay != GOSSIP_RELAY_CARRY || !to || to == from)
     return ERR_REFUSED;
   enum err e = neighbour_judge(to);
   if (e != ERR_OK)

@@ -171,7 +171,7 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
       .payload_bound = payload_bound,
       .beat_s = a->config->metered ? GOSSIP_BEAT_METERED_S : GOSSIP_BEAT_S,
       .max_members = MAX_MEMBERS,
-      .relays = a->config->relay == RELAY_ON && a->config->metered == UNMETERED,
+      .relay = a->config->relay == RELAY_ON && a->config->metered == UNMETERED ? GOSSIP_RELAY_CARRY : GOSSIP_RELAY_ASK,
       .name = a->config->name,
       .addresses = addresses,
       .now_ms = read_clock,

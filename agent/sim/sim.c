@@ -329,7 +329,7 @@ static void open_node(struct sim_agent *a) {
                                  .version_min = a->version_min,
                                  .version_max = a->version_max,
                                  .max_members = s->max_members,
-                                 .relays = s->relays,
+                                 .relay = s->relays ? GOSSIP_RELAY_CARRY : GOSSIP_RELAY_OFF,
                                  .name = a->name,
                                  .now_ms = read_clock,
                                  .now_context = a,

@@ -194,7 +194,7 @@ struct sim_broken {
 struct sim {
   enum sim_fidelity fidelity;
   size_t max_members; /* that an agent knows of (gossip_config); 0: none. For those that start from now on */
-  bool relays; /* they carry sessions of two others (gossip_config), no by default. For those that start from now on */
+  bool relays;        /* over others (gossip_config); no by default. For those that start from now on */
   uint64_t now_us, now_ms;
   struct sim_queue queue;
   struct sim_agent **agents; /* [n_agents] */

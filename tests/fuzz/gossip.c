@@ -194,7 +194,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
                                  .payload_max_bytes = 4 * (uint64_t)CHUNK_BYTES,
                                  .payload_bound = 4 * (uint64_t)CHUNK_BYTES,
                                  .max_members = 8,
-                                 .relays = true,
+                                 .relay = GOSSIP_RELAY_CARRY,
                                  .now_ms = clock_now};
   char why[MAX_REASON_BYTES];
   struct gossip *g;

@@ -23,7 +23,7 @@ static void separate(struct agent *one, struct agent *other, const char *address
 static void begin(size_t n) {
   w = world_new(n, false);
   for (size_t i = 0; i < n; i++)
-    w->agents[i].config.relays = true;
+    w->agents[i].config.relay = GOSSIP_RELAY_CARRY;
   a = &w->agents[0];
   b = &w->agents[1];
   c = &w->agents[2];
@@ -124,7 +124,7 @@ END_TEST
 
 START_TEST(without_a_relay_the_pair_is_missing) {
   begin_apart("");
-  b->config.relays = false;
+  b->config.relay = GOSSIP_RELAY_ASK;
   world_start(w);
   world_run(w, 10 * 60 * 1000);
   assert_apart();
