@@ -247,6 +247,7 @@ void round_epoch_rises(struct round_machine *m, uint64_t above) {
 static void on_epoch(struct round_machine *m, uint64_t boot_epoch) {
   machine_wake(m);
   m->self.boot_epoch = boot_epoch;
+  machine_restate_unwritten(m);
   if (m->raising_above >= boot_epoch) { /* another proof came meanwhile */
     machine_raise_epoch(m);
     return;

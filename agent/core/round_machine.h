@@ -144,6 +144,9 @@ void machine_on_train_result(struct round_machine *m, struct trainer_result *r);
 void machine_on_published(struct round_machine *m, uint64_t now_ms);
 void machine_publish_waiting(struct round_machine *m);
 void machine_raise_epoch(struct round_machine *m);
+/* The epoch rose while the disk held a publication back, which is of an epoch that is over: it says now that there is no update. Its
+ * steps stay in the model, and the next update, which starts a chain, has them. */
+void machine_restate_unwritten(struct round_machine *m);
 /* The peer holds an update of ours that we do not know. */
 void machine_roll_forward(struct round_machine *m, size_t peer, const struct manifest *proof);
 

@@ -149,6 +149,20 @@ static void attach_payload(struct scribe_job *job, const struct manifest *manife
   job->publication.n_copy = manifest->kind == MANIFEST_DIFFERENCE ? r->n_copy : 0;
 }
 
+/* Signs it; until it is durable, this is what is being published. */
+static void state_publication(struct round_machine *m, struct scribe_job *job, struct manifest *manifest) {
+  m->ports->sign(m->self.context, manifest, job->manifest);
+  m->last_sequence = manifest->sequence;
+  m->publishing.position = link_place(manifest).position;
+  free(m->publishing.manifest);
+  m->publishing.manifest = malloc(MANIFEST_BYTES);
+  MUST(m->publishing.manifest != NULL);
+  memcpy(m->publishing.manifest, job->manifest, MANIFEST_BYTES);
+  job->publication.boot_epoch = manifest->boot_epoch;
+  job->publication.sequence = manifest->sequence;
+  job->publication.chain = m->publishing.position.chain;
+}
+
 /* A training that failed publishes that there is nothing, and so does one for whose update there is no room: its steps stay
  * in the model, and the next difference has them. */
 static void publish(struct round_machine *m, struct trainer_result *r) {
@@ -157,31 +171,40 @@ static void publish(struct round_machine *m, struct trainer_result *r) {
   m->is_withheld = has_trained && m->is_tight;
   m->starts_chain = m->starts_chain || (m->is_withheld && m->encodes_full);
   struct manifest manifest = own_manifest(m, r, m->is_withheld ? ERR_NO_ROOM : r->error);
-  m->ports->sign(m->self.context, &manifest, job->manifest);
-  m->last_sequence = manifest.sequence;
-  m->publishing.position = link_place(&manifest).position;
-  free(m->publishing.manifest);
-  m->publishing.manifest = malloc(MANIFEST_BYTES);
-  MUST(m->publishing.manifest != NULL);
-  memcpy(m->publishing.manifest, job->manifest, MANIFEST_BYTES);
   job->publication = (struct store_publication){
       .job = manifest.job,
       .label = m->in_work,
-      .boot_epoch = manifest.boot_epoch,
-      .sequence = manifest.sequence,
-      .chain = m->publishing.position.chain,
       .manifest = job->manifest,
       .n_manifest = MANIFEST_BYTES,
       .train_loss = has_trained ? r->train_loss : __builtin_nan(""),
       .train_seconds = has_trained ? r->seconds : __builtin_nan(""),
       .n_samples = has_trained ? r->n_samples : 0,
   };
+  state_publication(m, job, &manifest);
   if (manifest.kind != MANIFEST_NONE)
     attach_payload(job, &manifest, r);
   job->before = m->held;
   m->held = NULL; /* now the job's */
   machine_enter(m, PHASE_PUBLISHING);
   machine_put_write(m, job);
+}
+
+void machine_restate_unwritten(struct round_machine *m) {
+  for (size_t i = 0; i < N_UNWRITTEN && m->unwritten[i]; i++) {
+    struct scribe_job *job = m->unwritten[i];
+    if (job->kind != SCRIBE_PUBLISH || job->publication.boot_epoch == m->self.boot_epoch)
+      continue;
+    struct store_publication *p = &job->publication;
+    free(job->payload.bytes);
+    free(job->half.bytes);
+    job->payload = job->half = (struct buffer){0};
+    m->is_withheld = m->is_withheld || p->n_payload > 0;
+    p->payload = p->half = NULL;
+    p->n_payload = p->n_half = p->copy_offset = p->n_copy = 0;
+    p->payload_digest = (struct digest){0};
+    struct manifest manifest = own_manifest(m, NULL, ERR_NO_ROOM);
+    state_publication(m, job, &manifest);
+  }
 }
 
 static void training_failed(struct round_machine *m, const struct trainer_result *r) {
