@@ -303,15 +303,24 @@ static uint64_t waiting_bytes(const struct round_machine *m) {
   return n;
 }
 
+/* Room is for what is offered. More than its share a peer gets only for its first update, so that one of whom many are missing
+ * leaves room for the others'. */
+static uint64_t room_for(const struct round_machine *m, const struct round_peer *p) {
+  if (p->inbox.n_offers == 0)
+    return m->config->payload_max_bytes;
+  uint64_t held = waiting_bytes(m), most = m->config->payload_max_bytes, own = inbox_bytes(&p->inbox);
+  uint64_t room = held < most ? most - held : 0, share = most / m->self.n_peers;
+  uint64_t fair = own < share ? share - own : 0;
+  return own > 0 && fair < room ? fair : room;
+}
+
 /* Asks and fetches what there is to be; an inbox that lacks something is looked after again. */
 static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
   struct round_peer *p = &m->peers[peer];
   due_set(&m->pump_ms, peer, DUE_NEVER);
   if (!p->has_session || !p->has_hello || p->is_quarantined)
     return;
-  uint64_t held = p->inbox.n_offers > 0 ? waiting_bytes(m) : 0; /* room is for what is offered */
-  uint64_t room = held < m->config->payload_max_bytes ? m->config->payload_max_bytes - held : 0;
-  inbox_pump(&p->inbox, &m->ports->inbox, m->self.context, now_ms, room);
+  inbox_pump(&p->inbox, &m->ports->inbox, m->self.context, now_ms, room_for(m, p));
   if (!inbox_is_current(&p->inbox))
     due_set(&m->pump_ms, peer, inbox_due_ms(&p->inbox, now_ms));
 }
