@@ -982,7 +982,7 @@ static enum err nearby_head(const struct learner *l, const uint8_t bytes[NEARBY_
 
 /* Takes the half apart as far as its length hangs on it; ERR_TRUNCATED: it ends before. */
 static enum err half_judge(const struct learner *l, const uint8_t *bytes, size_t n_bytes, struct half *out_half) {
-  uint32_t version;
+  uint32_t version = 0;
   enum err e = head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version);
   struct half h = {.kind = OPTIMISER_SGD, .width = version > 2};
   if (!e && version % 2 == 0)
@@ -1034,9 +1034,11 @@ static void take_states(struct learner *l, const struct half *h, const uint8_t *
   if (optimiser_states(h->kind) != n_states(l))
     return;
   l->n_taken = h->n_taken;
-  memcpy(l->states[0], bytes + first_state_at(l, h), array_bytes(l));
-  for (size_t i = 1; i < n_states(l); i++)
-    memcpy(l->states[i], bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), array_bytes(l));
+  for (size_t i = 0; i < n_states(l); i++) {
+    size_t at = i == 0 ? first_state_at(l, h) : tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l);
+    MUST(l->states[i]);
+    memcpy(l->states[i], bytes + at, array_bytes(l));
+  }
 }
 
 static void take_x(struct learner *l, const struct half *h, const uint8_t *bytes) {

@@ -77,17 +77,21 @@ bool nearby_fits(const float *x, const float *y, size_t n_values, size_t width) 
 
 /* The differences of a block as they stand there. */
 static void put_differences(const int16_t *d, size_t n, size_t width, uint8_t *out) {
-  if (width == 2)
+  if (width == 2) {
     memcpy(out, d, n * sizeof *d);
-  for (size_t i = 0; width == 1 && i < n; i++)
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
     out[i] = (uint8_t)d[i];
 }
 
 static void get_differences(const uint8_t *bytes, size_t n, size_t width, int16_t *out) {
-  if (width == 2)
+  if (width == 2) {
     memcpy(out, bytes, n * sizeof *out);
-  for (size_t i = 0; width == 1 && i < n; i++)
-    out[i] = (int8_t)bytes[i];
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    out[i] = (int16_t)((bytes[i] ^ 0x80) - 0x80);
 }
 
 void nearby_write(const float *x, const float *y, size_t n_values, size_t width, uint8_t *out_bytes) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 1000, ROOM = N / 32 };
+enum { N = 1000, ROOM = N / 32, ROOM_BYTES = 4 * ROOM };
 
 static float moved(float x, int32_t ulps) {
   uint32_t bits;
@@ -51,7 +51,7 @@ static void check(struct bench *b, size_t width) {
 START_TEST(what_is_written_is_read) {
   for (size_t width = 1; width <= 2; width++) {
     struct bench *b = bench_new(width == 1 ? 127 : 32767);
-    ck_assert_uint_eq(nearby_bytes(N, width), N * width + 4 * ROOM);
+    ck_assert_uint_eq(nearby_bytes(N, width), N * width + ROOM_BYTES);
     check(b, width);
     const float far[] = {0,
                          -0.0f,
@@ -108,7 +108,7 @@ START_TEST(damage_is_refused) {
   memcpy(b->bytes + N, &(float){NAN}, 4);
   ck_assert_int_eq(read_back(b, 1, NULL), ERR_NON_FINITE);
   memset(b->bytes, 0x80, N);
-  memset(b->bytes + N, 1, 4 * ROOM);
+  memset(b->bytes + N, 1, ROOM_BYTES);
   ck_assert_int_eq(read_back(b, 1, NULL), ERR_CORRUPT); /* more than there is room for */
   free(b);
 }
