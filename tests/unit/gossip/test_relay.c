@@ -114,7 +114,7 @@ START_TEST(addresses_where_nobody_answers_are_tried_first) {
   world_run(w, 2000);
   assert_met_over(a, c, b);
   ck_assert_str_eq(info_of(a, c).sentence, "");
-  world_run(w, 10 * 60 * 1000); /* dialling goes on, keys are renewed, and nothing of it disturbs */
+  world_run(w, (uint64_t)10 * 60 * 1000); /* dialling goes on, keys are renewed, and nothing of it disturbs */
   assert_met_over(a, c, b);
   ck_assert_str_eq(info_of(a, c).sentence, "");
   ck_assert_uint_eq(heard_by(a, c)->n_up, 1);
@@ -126,7 +126,7 @@ START_TEST(without_a_relay_the_pair_is_missing) {
   begin_apart("");
   b->config.relay = GOSSIP_RELAY_ASK;
   world_start(w);
-  world_run(w, 10 * 60 * 1000);
+  world_run(w, (uint64_t)10 * 60 * 1000);
   assert_apart();
   ck_assert_uint_ge(drops_of(a, b, ERR_REFUSED), 10);
   ck_assert_uint_le(w->n_by_type[MESSAGE_RELAY], 100);
@@ -138,11 +138,11 @@ START_TEST(a_peer_that_is_down_is_asked_for_more_and_more_rarely) {
   begin(3);
   agent_start(a);
   agent_start(b);
-  world_run(w, 10 * 60 * 1000);
+  world_run(w, (uint64_t)10 * 60 * 1000);
   unsigned first = w->n_by_type[MESSAGE_RELAY];
   ck_assert_uint_ge(first, 10);
   ck_assert_uint_le(first, 120);
-  world_run(w, 60 * 60 * 1000);
+  world_run(w, (uint64_t)60 * 60 * 1000);
   ck_assert_uint_le(w->n_by_type[MESSAGE_RELAY] - first, 130);
 }
 END_TEST
@@ -411,7 +411,7 @@ START_TEST(a_relay_that_lies_harms_only_what_it_relays) {
   lying.seal = seal_lies;
   b->node->seals = &lying;
   w->filter = lose_half;
-  world_run(w, 10 * 60 * 1000);
+  world_run(w, (uint64_t)10 * 60 * 1000);
   ck_assert_uint_ge(n_lies, 50);
   assert_not_guilty(a, c);
   assert_not_guilty(c, a);
@@ -420,7 +420,7 @@ START_TEST(a_relay_that_lies_harms_only_what_it_relays) {
   ck_assert_uint_ge(heard_by(a, c)->n_down, 1);
   b->node->seals = &seals_noise;
   w->filter = NULL;
-  world_run(w, 2 * 60 * 1000);
+  world_run(w, (uint64_t)2 * 60 * 1000);
   assert_met_over(a, c, b);
   fetch(300000, 10);
 }

@@ -43,7 +43,7 @@ START_TEST(what_comes_first_leaves_first_and_pairs_take_turns) {
     ck_assert_int_eq(put(0, 2, 100, i), ERR_OK);
   ck_assert_int_eq(put(1, 2, 100, 11), ERR_OK);
   ck_assert_int_eq(put(0, 3, 100, 21), ERR_OK);
-  ck_assert_uint_eq(budget.used, 5 * (100 + RELAY_ITEM_BYTES));
+  ck_assert_uint_eq(budget.used, (uint64_t)5 * (100 + RELAY_ITEM_BYTES));
   ck_assert_uint_eq(take(2), 1);
   ck_assert_uint_eq(take(2), 11);
   ck_assert_uint_eq(take(2), 2);
@@ -90,7 +90,7 @@ END_TEST
 
 /* Payloads and what is relayed share one sum of memory. */
 START_TEST(the_budget_is_kept) {
-  begin(3 * BIG);
+  begin((uint64_t)3 * BIG);
   budget.used = BIG;
   ck_assert_int_eq(put(0, 1, BIG, 1), ERR_OK);
   ck_assert_int_eq(put(0, 1, BIG, 1), ERR_BACKLOG);
