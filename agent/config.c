@@ -535,14 +535,18 @@ static enum err check_memory(struct loader *l) {
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return no_memory(l->why); /* check_model has made the same one */
-  uint64_t all = l->c->n_peers * (uint64_t)codec_full_bytes(schema_parameters(schema)),
-           mib = (all + (1 << 20) - 1) >> 20;
+  uint64_t copy = codec_full_bytes(schema_parameters(schema)), mib = (copy + (1 << 20) - 1) >> 20;
+  uint64_t all_mib = (l->c->n_peers * copy + (1 << 20) - 1) >> 20;
   schema_free(schema);
-  if (mib > l->c->payload_max_mib)
+  if (l->c->n_peers && mib > l->c->payload_max_mib)
     return FAIL(l, GROUP_SITE, "payload_max_mib", ERR_RANGE,
-                "%" PRIu32 " is too small for this model, of which %zu peers' full copies have %" PRIu64
-                " MiB; write at least that",
-                l->c->payload_max_mib, l->c->n_peers, mib);
+                "%" PRIu32 " is too small for this model, whose full copy has %" PRIu64 " MiB; write at least that",
+                l->c->payload_max_mib, mib);
+  if (all_mib > l->c->payload_max_mib)
+    return warn(l->c,
+                "payload_max_mib is %" PRIu32 ", full copies of all %zu peers have %" PRIu64
+                " MiB: rounds may miss updates for want of room",
+                l->c->payload_max_mib, l->c->n_peers, all_mib);
   return ERR_OK;
 }
 

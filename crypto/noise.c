@@ -220,8 +220,7 @@ out:
 
 enum err noise_read_2(struct noise *n, const uint8_t *message, size_t n_message, void *out_payload, size_t capacity,
                       size_t *out_n_payload) {
-  MUST(n->step == READ_2);
-  if (n_message < NOISE_OVERHEAD_2 || n_message > MAX_NOISE_BYTES)
+  if (n->step != READ_2 || n_message < NOISE_OVERHEAD_2 || n_message > MAX_NOISE_BYTES)
     return ERR_HANDSHAKE;
   if (n_message - NOISE_OVERHEAD_2 > capacity)
     return ERR_LIMIT;

@@ -42,6 +42,11 @@ void dial_later(struct gossip *g, struct peer *p) {
   timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
 }
 
+void dial_resume(struct gossip *g, struct peer *p) {
+  if (!p->is_connected && p->timers[TIMER_DIAL] == TIMER_OFF && p->timers[TIMER_DIAL_PATIENCE] == TIMER_OFF)
+    dial_later(g, p);
+}
+
 /* Of the last dial. */
 static const char *address_of(const struct peer *p) {
   return p->dialled ? p->dialled : p->config.address;

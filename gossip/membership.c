@@ -302,12 +302,12 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
   struct news items[MAX_NEWS];
   bool is_more, is_behind;
   size_t n = members_lacking(g->members, m->list.rows, m->list.n, items, MAX_NEWS, &is_more, &is_behind);
-  bool lists = m->list.wants_list && is_behind;
+  bool may = g->members->n < LONG_LIST || may_compare(g, p), lists = may && m->list.wants_list && is_behind;
   send_news(g, p, items, n);
   if (lists)
     send_list(g, p, false);
-  bool syncs = has_moved(companion_of(g, p), &m->list) && is_more && companion_of(g, p)->n_sync_pages > 0;
-  if (lists || syncs)
+  bool syncs = may && has_moved(companion_of(g, p), &m->list) && is_more && companion_of(g, p)->n_sync_pages > 0;
+  if ((lists || syncs) && may_compare(g, p))
     compare_go_on(g, p);
   else
     compare_over(g, p);

@@ -443,6 +443,10 @@ void node_free(struct gossip *g) {
   free(g);
 }
 
+static bool is_relayed(const struct peer *p) {
+  return p->slots[SLOT_LIVE] && conn_is_relayed(p->slots[SLOT_LIVE]->conn);
+}
+
 void gossip_close(struct gossip *g, enum err reason) {
   if (!g)
     return;
@@ -450,8 +454,12 @@ void gossip_close(struct gossip *g, enum err reason) {
   membership_leave(g);
   for (size_t i = 0; i < g->n_peers; i++)
     send_flush(g, &g->peers[i]);
+  for (size_t i = 0; i < g->n_peers; i++) /* first over those who relay */
+    if (is_relayed(&g->peers[i]))
+      say_bye(g, &g->peers[i], reason);
   for (size_t i = 0; i < g->n_peers; i++)
-    say_bye(g, &g->peers[i], reason);
+    if (!is_relayed(&g->peers[i]))
+      say_bye(g, &g->peers[i], reason);
   g->link.calls->close(g->link.context);
   node_free(g);
 }

@@ -144,7 +144,8 @@ struct peer {
   bool is_greeted;   /* the live session's HELLO has come */
   bool is_connected; /* the connection that we dialled stands */
   bool is_beat_due;
-  uint8_t beat_s; /* as the peer announced it in this session; 0: not yet */
+  bool relays_first; /* when there is room: in turns what is carried to it and our chunks */
+  uint8_t beat_s;    /* as the peer announced it in this session; 0: not yet */
   uint8_t flush_wait_ms;
   uint8_t n_hellos, n_own_hellos; /* of the live session */
   uint32_t noise_index;
@@ -294,6 +295,8 @@ void dial_say_no_answer(struct gossip *g, struct peer *p); /* TIMER_NO_ANSWER */
 /* Ends the dialled connection, if any, and plans the next one when nothing else stands. */
 void dial_stop(struct gossip *g, struct peer *p);
 void dial_later(struct gossip *g, struct peer *p);
+/* The same, unless dialling goes on already. */
+void dial_resume(struct gossip *g, struct peer *p);
 
 void dial_on_event(struct gossip *g, struct peer *p, enum dial_event event);
 

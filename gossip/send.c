@@ -246,10 +246,9 @@ static enum err flush_all(struct gossip *g, struct peer *p) {
     e = flush_states(g, p);
   if (e == ERR_OK && p->info.has_session)
     e = flush_gets(g, p);
-  if (e == ERR_OK && p->info.has_session)
-    e = relay_flush(g, p);
-  if (e == ERR_OK && p->info.has_session)
-    e = flush_chunks(g, p);
+  p->relays_first = !p->relays_first;
+  for (unsigned i = 0; i < 2 && e == ERR_OK && p->info.has_session; i++)
+    e = (i == 0) == p->relays_first ? relay_flush(g, p) : flush_chunks(g, p);
   return e;
 }
 
@@ -259,14 +258,14 @@ void send_flush(struct gossip *g, struct peer *p) {
   if (!p->slots[SLOT_LIVE])
     return;
   uint64_t conn = p->slots[SLOT_LIVE]->conn;
-  uint64_t sent_before = p->info.sent_bytes;
+  uint64_t sent_before = g->sent_bytes;
   enum err e = flush_all(g, p);
   if (e == ERR_NOT_CONNECTED) {
     session_lose_conn(g, p, conn);
   } else if (e == ERR_KEY_EXPIRED) {
     session_expire(g, p);
   } else if (e != ERR_OK) { /* full: again soon */
-    unsigned wait_ms = p->info.sent_bytes > sent_before ? FLUSH_MIN_MS : 2 * p->flush_wait_ms;
+    unsigned wait_ms = g->sent_bytes > sent_before ? FLUSH_MIN_MS : 2 * p->flush_wait_ms;
     p->flush_wait_ms = wait_ms < FLUSH_MAX_MS ? (uint8_t)wait_ms : FLUSH_MAX_MS;
     timer_set(g, p, TIMER_FLUSH, p->flush_wait_ms);
     peer_stir(g, p); /* sooner, if the link says that there is room */

@@ -134,8 +134,7 @@ void session_end(struct gossip *g, struct peer *p, enum err reason) {
   session_forget_previous(g, p);
   session_down(g, p, conn, reason);
   conn_close(g, p, conn);
-  if (!conn_is_relayed(conn)) /* else it goes on all the time */
-    dial_later(g, p);
+  dial_resume(g, p);
 }
 
 static bool is_on(const struct slot *s, uint64_t conn) {
@@ -244,6 +243,8 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
     timer_clear(g, p, TIMER_DIAL_PATIENCE);
     timer_clear(g, p, TIMER_NO_ANSWER);
     relay_stop(g, p);
+  } else {
+    dial_resume(g, p);
   }
   if (conn_is_accepted(conn)) {
     g->link.calls->set_session(g->link.context, conn, true);
@@ -260,7 +261,8 @@ static void session_begin_on(struct gossip *g, struct peer *p, uint64_t conn) {
 static bool session_adopt(struct gossip *g, struct peer *p, struct slot *fresh, bool begins) {
   struct slot *live = p->slots[SLOT_LIVE];
   uint64_t conn = fresh->conn;
-  bool is_restart = live && live->boot_epoch != fresh->boot_epoch;
+  bool is_late = live && conn_is_relayed(conn) && !conn_is_relayed(live->conn) && fresh->boot_epoch < live->boot_epoch;
+  bool is_restart = live && live->boot_epoch != fresh->boot_epoch && !is_late;
   if (live && !is_restart && live->conn != conn && !is_preferred(g, p, live, fresh)) {
     slot_free(g, fresh);
     conn_close(g, p, conn);
@@ -405,8 +407,9 @@ void session_on_handshake_2(struct gossip *g, uint64_t conn, const char *address
   if (answer.verdict != ERR_OK || verdict != ERR_OK || version != answer.version) {
     enum err reason = answer.verdict != ERR_OK ? answer.verdict : verdict != ERR_OK ? verdict : ERR_VERSION;
     explain_verdict(g, p, reason, &answer.own);
+    handshake_forget(g, p);
     session_end(g, p, reason);
-    dial_stop(g, p);
+    conn_close(g, p, conn);
     return;
   }
   struct slot *fresh;

@@ -227,8 +227,16 @@ static void leave_halt(struct round_machine *m) {
   m->ports->state_changed(m->self.context);
 }
 
+/* What is of an epoch that is being raised is not put behind the raise: it is restated when that is done. */
+static uint64_t retry_due_ms(const struct round_machine *m) {
+  bool raises = false;
+  for (size_t i = 0; i < N_UNWRITTEN && m->unwritten[i]; i++)
+    raises = raises || m->unwritten[i]->kind == SCRIBE_RAISE_EPOCH;
+  return m->unwritten[0] && (raises || m->raising_above == 0) ? m->retry_at_ms : NEVER;
+}
+
 static void retry_writing(struct round_machine *m, uint64_t now_ms) {
-  if (!m->unwritten[0] || now_ms < m->retry_at_ms)
+  if (now_ms < retry_due_ms(m))
     return;
   for (size_t i = 0; i < N_UNWRITTEN && m->unwritten[i]; i++) {
     machine_put_write(m, m->unwritten[i]);
@@ -474,7 +482,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 
 static uint64_t next_tick(const struct round_machine *m, uint64_t now_ms) {
   const uint64_t times[] = {
-      m->unwritten[0] ? m->retry_at_ms : NEVER,
+      retry_due_ms(m),
       m->held ? m->held_until_ms : NEVER,
       m->phase == PHASE_GATHERING ? m->clock_ms + m->deadline_ms : NEVER,
       m->phase == PHASE_FINISHED ? m->finished_at_ms + m->config->linger_ms : NEVER,

@@ -249,8 +249,10 @@ static enum err read_names(struct cursor *c, size_t n, struct round_lent *out) {
   for (size_t i = 0; i < n && !c->failed; i++) {
     cursor_bytes(c, out->keys[i].bytes, sizeof out->keys[i].bytes);
     size_t n_name = cursor_u8(c);
-    c->failed = c->failed || n_name >= MAX_NAME_BYTES;
-    cursor_bytes(c, out->names[i], n_name);
+    const uint8_t *name = n_name < MAX_NAME_BYTES ? cursor_view(c, n_name) : NULL;
+    if (!name)
+      return ERR_SYNTAX;
+    memcpy(out->names[i], name, n_name);
     out->pointers[i] = out->names[i];
   }
   return c->failed ? ERR_SYNTAX : ERR_OK;

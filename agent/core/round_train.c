@@ -202,6 +202,8 @@ void machine_restate_unwritten(struct round_machine *m) {
     p->payload = p->half = NULL;
     p->n_payload = p->n_half = p->copy_offset = p->n_copy = 0;
     p->payload_digest = (struct digest){0};
+    if (p->sequence == m->last_sequence)
+      m->last_sequence--; /* nobody knows of it, and a gap would be waited for */
     struct manifest manifest = own_manifest(m, NULL, ERR_NO_ROOM);
     state_publication(m, job, &manifest);
   }

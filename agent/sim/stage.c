@@ -71,7 +71,7 @@ static void set_version(struct sim_agent *a, uint64_t version) {
   a->version_min = version > GOSSIP_VERSION ? (uint16_t)version : version > 0 ? GOSSIP_VERSION_MIN : 0;
 }
 
-/* Room for one update of each peer there is in any case: the site file of a host with less is refused. */
+/* Room for one update of each peer there is in any case: of less a site file warns. */
 static void set_memory(struct sim_agent *a, uint64_t kib) {
   struct sim *s = a->sim;
   uint64_t bytes = kib * BYTES_PER_KIB, least = a->n_peers * s->payload_bytes;

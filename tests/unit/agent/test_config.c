@@ -346,6 +346,19 @@ START_TEST(the_own_key_is_no_peer) {
 }
 END_TEST
 
+START_TEST(little_room_for_updates_is_a_warning) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE "payload_max_mib: 4\npeers: [ { name: a, key: @1 }, { name: b, key: @2 } ]\n",
+                      "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dense 1000, dense "
+                      "1000, dense classes\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_uint_eq(c->n_warnings, 1);
+  ck_assert_ptr_nonnull(strstr(c->warnings[0], "payload_max_mib is 4, full copies of all 2 peers have 8 MiB"));
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(what_is_probably_not_meant_is_a_warning) {
   struct site_folder f = site_folder_new(
       GOOD_SITE "    round: { min_peers: 2 }\npeers: [ { name: mec-07, key: @1 } ]\n", GOOD_JOB "scale: local\n");
@@ -550,8 +563,8 @@ int main(void) {
                    steps_can_be_those_of_the_swarm, an_interval_above_the_longest_wait_is_warned_about,
                    the_environment_overrides_scalars_of_the_site, a_bom_and_crlf_are_fine, conf_d_adds_peers,
                    a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer, what_is_probably_not_meant_is_a_warning,
-                   the_job_digest_is_of_values_not_of_bytes, credentials_have_the_key,
-                   several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
+                   little_room_for_updates_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
+                   credentials_have_the_key, several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
                    an_override_for_one_of_several_jobs_is_refused, a_job_is_read_from_its_text,
                    a_site_is_read_without_its_jobs, the_table_is_consistent, its_words_are_those_of_models);
 }

@@ -214,7 +214,7 @@ static const struct {
     {GOOD_SITE "payload_max_mib: 1\npeers: [ { name: a, key: @1 } ]\n",
      "job: a\ntask: classify\nlabel: v\nclasses: [ a, b ]\nfeatures: [ x ]\nmodel: dense 1000, dense 1000, dense "
      "classes\n",
-     ERR_RANGE, "site.yaml:6:18: ", "of which 1 peers' full copies have 4 MiB"},
+     ERR_RANGE, "site.yaml:6:18: ", "whose full copy has 4 MiB"},
     {NULL, GOOD_JOB "name: x\n", ERR_SYNTAX, "a.job.yaml:7:1: ", "unknown key"},
 };
 

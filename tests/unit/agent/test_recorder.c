@@ -246,6 +246,13 @@ START_TEST(damage_is_told) {
   cursor_init(&c, s.bytes, s.n_bytes);
   record_head_read(&c, &h);
   size_t n_first = RECORD_HEAD_BYTES + h.n_body;
+  for (size_t i = RECORD_HEAD_BYTES; i < n_first; i++) { /* lengths and kinds among them */
+    uint8_t was = s.bytes[i];
+    s.bytes[i] = UINT8_MAX;
+    cut = (struct story){s.bytes, n_first};
+    (void)!repeat_changed(&cut, &last);
+    s.bytes[i] = was;
+  }
   cut = (struct story){s.bytes + n_first, s.n_bytes - n_first};
   ck_assert_int_eq(repeat_changed(&cut, &last), ERR_SYNTAX); /* no checkpoint */
   s.bytes[n_first + 4] = N_RECORD_KINDS;

@@ -796,6 +796,31 @@ START_TEST(a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk) {
 }
 END_TEST
 
+/* The disk has room again, and the next try is due while the raise is on its way. */
+START_TEST(what_a_full_disk_held_back_waits_for_the_epoch_that_rises) {
+  struct swarm *s = forever(3);
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 5, 60000));
+  ck_assert(swarm_until_phase(s, 0, PHASE_TRAINING, 5000));
+  s->agents[0].disk = ERR_NO_SPACE;
+  swarm_run(s, 3000);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_HALTED);
+  s->agents[0].disk = ERR_OK;
+  s->agents[0].writing_ms = 8000;
+  struct manifest proof = {.boot_epoch = UINT64_C(40) << 32, .sequence = 100};
+  struct hello_job hello = {0};
+  round_on_hello(s->agents[0].machine, 0, &hello, &proof, s->now_ms);
+  swarm_run(s, 20000);
+  s->agents[0].writing_ms = 20;
+  swarm_run(s, 60000);
+  const struct durable *d = &s->agents[0].durable;
+  ck_assert_uint_eq(d->boot_epoch >> 32, 41);
+  ck_assert_uint_gt(swarm_round(s, 0), 10);
+  ck_assert_int_eq(swarm_told(s, 1, 0)->reasons[0], ERR_OK);
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(a_full_copy_is_not_ahead_of_the_round_that_its_receiver_works_on) {
   struct swarm *s = forever(2);
   swarm_start_all(s);
@@ -987,6 +1012,7 @@ int main(void) {
       a_tight_disk_publishes_nothing_and_nobody_waits, training_runs_beside_the_commit_and_nothing_leaves_before_it,
       a_rolled_back_store_is_proved_and_starts_a_new_chain,
       a_second_proof_while_the_epoch_is_being_raised_on_a_full_disk,
+      what_a_full_disk_held_back_waits_for_the_epoch_that_rises,
       a_full_copy_is_not_ahead_of_the_round_that_its_receiver_works_on,
       alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange,
       alone_survives_a_restart_and_its_end_is_short, two_of_three_with_min_peers_two_wait_for_the_third,

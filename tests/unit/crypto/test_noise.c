@@ -242,6 +242,7 @@ START_TEST(no_bit_of_message_2_may_flip) {
     x.message_2[bit / 8] ^= (uint8_t)(1u << bit % 8);
   }
   ck_assert_int_eq(noise_read_2(x.i, x.message_2, N_MESSAGE_2, x.out, sizeof x.out, &x.n), ERR_OK);
+  ck_assert_int_eq(noise_read_2(x.i, x.message_2, N_MESSAGE_2, x.out, sizeof x.out, &x.n), ERR_HANDSHAKE); /* again */
   ends_close(&x);
 }
 END_TEST
