@@ -105,7 +105,7 @@ const struct option option_table[] = {
      "public keys whose proposed job files are accepted at once; others wait for `starling job accept`"},
     {"payload_max_mib", SITE(payload_max_mib), &type_u32, "64", BOUNDS(1, 65536), LOCAL,
      "memory for updates being received, of all peers together"},
-    {"trace_mib", SITE(trace_mib), &type_u32, "0", BOUNDS(0, 1024), LOCAL,
+    {"trace_mib", SITE(trace_mib), &type_u32, "0", BOUNDS(0, 64), LOCAL,
      "ring of each job that holds the last of what its rounds were told and did, for `starling trace`; 0: nothing is "
      "recorded"},
     {"follow_max", SITE(follow_max), &type_u32, "12", BOUNDS(1, MAX_PEERS), LOCAL,

@@ -213,6 +213,10 @@ enum err store_file_open(const struct store *s, const struct digest *name, int *
   return files_get(&s->files, name, out_fd, out_n_bytes);
 }
 
+enum err store_file_check(const struct store *s, const struct digest *name) {
+  return files_check(&s->files, name);
+}
+
 enum err store_file_load(const struct store *s, const struct digest *name, size_t max_bytes, uint8_t **out_bytes,
                          size_t *out_n_bytes) {
   return files_load(&s->files, name, max_bytes, out_bytes, out_n_bytes);

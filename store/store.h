@@ -69,6 +69,9 @@ MUST_USE enum err store_raise_epoch(struct store *s, uint64_t above, uint64_t *o
  * ERR_NOT_FOUND when it is gone. The contents are not verified here: chunks are, by their receiver. */
 MUST_USE enum err store_file_open(const struct store *s, const struct digest *name, int *out_fd, uint64_t *out_n_bytes);
 
+/* Reads the whole file; ERR_CORRUPT: it is gone or not what its name says. */
+MUST_USE enum err store_file_check(const struct store *s, const struct digest *name);
+
 /* Loads a whole file of at most max_bytes and checks its digest. ERR_CORRUPT, ERR_LIMIT. Caller frees. */
 MUST_USE enum err store_file_load(const struct store *s, const struct digest *name, size_t max_bytes,
                                   uint8_t **out_bytes, size_t *out_n_bytes);

@@ -64,7 +64,9 @@ static enum err entry_load(struct store *store, const struct store_outbox_entry 
     out->update.fd = -1;
   if (!e->has_copy || out->update.manifest.kind != MANIFEST_DIFFERENCE)
     return ERR_OK;
-  if (store_file_open(store, &e->half, &out->copy.of.fd, &n_bytes) != ERR_OK)
+  /* Its root is reckoned and signed when a peer asks: what was damaged must not get one. */
+  if (store_file_check(store, &e->half) != ERR_OK ||
+      store_file_open(store, &e->half, &out->copy.of.fd, &n_bytes) != ERR_OK)
     out->copy.of.fd = -1;
   out->copy.of.offset = e->copy_offset;
   out->copy.n_bytes = e->n_copy;

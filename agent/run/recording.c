@@ -65,7 +65,7 @@ static enum err run(struct store *store, struct scribe_call *call) {
   enum err e = write_all(fd, t->bytes, t->n_bytes);
   if (e != ERR_OK && fd >= 0)
     unlink(t->path);
-  return e;
+  return e == ERR_IO ? ERR_NO_ROOM : e; /* no failure of the store's: it writes on */
 }
 
 static void done(struct agent *a, struct agent_call *call, enum err e) {

@@ -545,7 +545,7 @@ static const struct gossip_events of_link = {.on_session =
                                                  on_session}; /* there is no job, so that no other is called */
 
 static enum err open_node(const struct identity *id, const struct identity *peer_id, const char *listen,
-                          const char *dials, bool *is_up, struct gossip **out_gossip) {
+                          const char *dials, void *context, struct gossip **out_gossip) {
   static const char *addresses[1];
   struct gossip_peer_config peer = {.key = *identity_public(peer_id), .name = "peer"};
   char why[MAX_REASON_BYTES] = "";
@@ -560,7 +560,7 @@ static enum err open_node(const struct identity *id, const struct identity *peer
                                  .payload_max_bytes = 1 << 20,
                                  .payload_bound = 1 << 20,
                                  .now_ms = now_ms,
-                                 .events_context = is_up};
+                                 .events_context = context};
   enum err e = gossip_open(&config, &of_link, out_gossip, why);
   judge(e, why);
   return e;

@@ -25,7 +25,7 @@ END_TEST
 /* At every length, so in whole vectors and in what is left of them; wherever the one stands. */
 START_TEST(what_is_not_finite_is_found) {
   enum { N = 67 };
-  float a[N], b[N], out[N];
+  float a[N] = {0}, b[N] = {0}, out[N];
   for (size_t n = 0; n <= N; n++) {
     for (size_t i = 0; i < n; i++) {
       a[i] = 1.5f + (float)i;
