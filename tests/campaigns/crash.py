@@ -43,7 +43,7 @@ class Listener(Liar):
             kind, n = struct.unpack("<BI", head)
             body = self.process.stdout.read(n)
             if kind == HELLO:
-                self.heard = [(kind, body)]
+                self.hello_heard = body
             elif kind == MANIFEST:
                 self.recorder.take(body)
 

@@ -71,13 +71,13 @@ class Liar:
 
     def __init__(self, site, victim, epoch, address=None):
         self.epoch, self.origin = epoch, key_bytes(site.key)
-        self.payloads, self.heard, self.flooded = {}, [], []
+        self.payloads, self.heard, self.flooded, self.hello_heard = {}, [], [], None
         self.process = subprocess.Popen([told_peer_program(), site.folder / "agent.key", "test", victim.key,
                                          address or victim.address, str(epoch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         preexec_fn=die_with_parent)
         threading.Thread(target=self.listen, daemon=True).start()
         self.send(NO_TYPE)  # any frame of ours proves our key
-        jobs = wait_for(lambda: [body for kind, body in self.heard if kind == HELLO], 10, "the agent says HELLO")[0][1:]
+        jobs = wait_for(lambda: self.hello_heard, 10, "the agent says HELLO")[1:]
         self.job, self.file, self.schema, self.contract = (jobs[i:i + 32] for i in range(0, 128, 32))
 
     def __enter__(self):
@@ -95,6 +95,8 @@ class Liar:
             kind, n = struct.unpack("<BI", head)
             body = self.process.stdout.read(n)
             self.heard = [*self.heard[-100:], (kind, body)]
+            if kind == HELLO:
+                self.hello_heard = body
             if kind == GET:
                 self.serve(body)
             elif kind == FLOODED:
