@@ -12,13 +12,6 @@ static bool is_partner(const struct peer *p) {
   return p->info.has_session && p->slots[SLOT_LIVE]->version >= MEMBERS_VERSION;
 }
 
-static struct peer *peer_of_key(struct gossip *g, const struct identity_key *key) {
-  for (size_t i = 0; i < g->n_peers; i++)
-    if (identity_key_equal(&g->peers[i].config.key, key))
-      return &g->peers[i];
-  return NULL;
-}
-
 static const struct member *row_of(const struct gossip *g, const struct peer *p) {
   return members_find(g->members, &p->config.key);
 }
@@ -190,7 +183,7 @@ void membership_probe(struct gossip *g, struct peer *p) {
 }
 
 void membership_on_seek(struct gossip *g, struct peer *p, const struct message *m) {
-  const struct peer *about = peer_of_key(g, &m->seek.key);
+  const struct peer *about = peer_find(g, &m->seek.key);
   uint64_t now_ms = node_now(g);
   bool is_there = identity_key_equal(&m->seek.key, &g->members->config.key);
   if (about && about->info.has_session)
@@ -200,7 +193,7 @@ void membership_on_seek(struct gossip *g, struct peer *p, const struct message *
 }
 
 void membership_on_found(struct gossip *g, struct peer *p, const struct message *m) {
-  struct peer *about = peer_of_key(g, &m->found.key);
+  struct peer *about = peer_find(g, &m->found.key);
   if (!about || about == p) /* its own answer was heard as every frame is */
     return;
   probe_answer(&companion_of(g, about)->probe, peer_index(g, p), m->found.is_there, session_beat_ms(g, about),
@@ -217,7 +210,7 @@ static void take_statement(struct gossip *g, struct peer *p, const struct news *
     return;
   struct statement s; /* was read before */
   MUST(statement_read(item->bytes, item->n, &s) == ERR_OK);
-  struct peer *about = peer_of_key(g, &s.key);
+  struct peer *about = peer_find(g, &s.key);
   if (!about)
     return;
   if (s.leaves)

@@ -101,16 +101,12 @@ void link_poll(struct gossip *g, struct link_fd *extra, size_t n_extra, int64_t 
 
 /* ---- what the link tells ----------------------------------------------------------------------------------------------- */
 
-static bool is_live_on(const struct peer *p, uint64_t conn) {
-  return p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->conn == conn;
-}
-
 /* What a frame says of its peer is most often true. */
 struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index) {
-  if ((index & 0xff) < g->n_peers && is_live_on(&g->peers[index & 0xff], conn))
+  if ((index & 0xff) < g->n_peers && peer_is_live_on(&g->peers[index & 0xff], conn))
     return &g->peers[index & 0xff];
   for (size_t i = 0; i < g->n_peers; i++)
-    if (is_live_on(&g->peers[i], conn))
+    if (peer_is_live_on(&g->peers[i], conn))
       return &g->peers[i];
   return NULL;
 }

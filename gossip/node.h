@@ -228,6 +228,11 @@ void node_free(struct gossip *g);
 /* What a link tells is given to this. */
 struct link_sink node_sink(struct gossip *g);
 
+/* Whether its live session goes over the connection. */
+static inline bool peer_is_live_on(const struct peer *p, uint64_t conn) {
+  return p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->conn == conn;
+}
+
 static inline uint64_t node_now(const struct gossip *g) {
   return g->config.now_ms(g->config.now_context);
 }

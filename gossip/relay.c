@@ -140,10 +140,6 @@ uint64_t relay_conn(const struct gossip *g, const struct peer *p) {
   return row && row->is_open ? conn_relayed(row->via, peer_index(g, p)) : CONN_NONE;
 }
 
-static bool is_live(const struct peer *p, uint64_t conn) {
-  return p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->conn == conn;
-}
-
 /* Whether it is for us to look for a way to it. */
 static bool is_sought(const struct gossip *g, const struct peer *p) {
   return !p->slots[SLOT_LIVE] && !peer_is_banned(g, p) && identity_key_compare(&g->self.key, &p->config.key) < 0;
@@ -357,7 +353,7 @@ void relay_on_not_relayed(struct gossip *g, struct peer *p, const struct message
   if (m->not_relayed.reason == ERR_BACKLOG)
     return;
   uint64_t conn = conn_relayed(peer_index(g, p), peer_index(g, to));
-  bool is_tried = relay_conn(g, to) == conn && !is_live(to, conn);
+  bool is_tried = relay_conn(g, to) == conn && !peer_is_live_on(to, conn);
   session_lose_conn(g, to, conn);
   if (is_tried)
     route_fail(g, to, true);

@@ -20,6 +20,10 @@ struct field {
   uint64_t max; /* of a number */
 };
 
+/* The most that a time and a length of bytes may be: there is room to count on. */
+#define MAX_TIME_MS (UINT64_MAX / 4)
+#define MAX_LENGTH (UINT64_C(1) << 40)
+
 #define FIELD_OF(type, member, form, max)                                                                              \
   { offsetof(type, member), sizeof(((type *)NULL)->member), form, max }
 #define FIELD_UP_TO(type, member, max) FIELD_OF(type, member, FIELD_NUMBER, max)

@@ -6,9 +6,6 @@
 #include "agent/core/fields.h"
 #include "agent/core/round_state.h"
 
-#define MAX_TIME_MS (UINT64_MAX / 4)
-#define MAX_LENGTH (UINT64_C(1) << 40)
-
 /* ---- heads -------------------------------------------------------------------------------------------------------- */
 
 const char *record_kind_name(enum record_kind kind) {

@@ -5,8 +5,6 @@
 
 #include "agent/core/fields.h"
 
-#define MAX_TIME_MS (UINT64_MAX / 4) /* leaves room to count on */
-#define MAX_LENGTH (UINT64_C(1) << 40)
 /* NOLINTBEGIN(bugprone-macro-parentheses): members */
 #define PLACE(type, member)                                                                                            \
   FIELD_POSITION(type, member.position), FIELD_ANY(type, member.round), FIELD_ANY(type, member.sub),                   \
