@@ -58,7 +58,7 @@ static void drop_root(struct scribe_call *call) {
 
 /* ---- loop thread ---- */
 
-/* Whoever asked for it gets it now; after a failure they ask again. */
+/* Whoever asked for it gets it now; after a failure they ask again, and hear that it is gone. */
 static void root_done(struct agent *a, struct agent_call *call, enum err e) {
   struct copy_call *c = (struct copy_call *)call;
   struct agent_job *j = c->job;
@@ -67,6 +67,8 @@ static void root_done(struct agent *a, struct agent_call *call, enum err e) {
     p->copy.is_under_way = false;
     p->copy.is_signed = e == ERR_OK;
   }
+  if (p && e != ERR_OK)
+    publication_drop_copy(p);
   if (p && e == ERR_OK) {
     struct served *s = &p->copy.of;
     s->manifest = manifest_of_copy(&p->update.manifest, &c->root, c->n_bytes);

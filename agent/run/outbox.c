@@ -24,6 +24,10 @@ static void publication_close(struct publication *p) {
   served_close(&p->copy.of);
 }
 
+void publication_drop_copy(struct publication *p) {
+  served_close(&p->copy.of);
+}
+
 void outbox_init(struct outbox *o) {
   o->n_entries = 0;
   publication_init(&o->pending);

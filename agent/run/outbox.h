@@ -65,6 +65,9 @@ enum err outbox_find_full(const struct outbox *o, uint64_t round, uint8_t out_by
 /* The publication with this sequence; NULL: it is no longer served. */
 struct publication *outbox_find(struct outbox *o, uint64_t sequence);
 
+/* Its full copy is no longer served: it cannot be read, or is not what was published. */
+void publication_drop_copy(struct publication *p);
+
 enum err outbox_read(const struct outbox *o, const struct digest *root, uint64_t offset, uint8_t *out, size_t n);
 
 #endif
