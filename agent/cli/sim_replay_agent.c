@@ -12,6 +12,7 @@
 #include "agent/core/replay.h"
 #include "agent/core/round_machine.h"
 #include "agent/file.h"
+#include "agent/round_json.h"
 #include "agent/scalar.h"
 #include "base/fd.h"
 
@@ -28,26 +29,28 @@ static json_t *peers_json(const struct round_machine *m) {
     struct round_peer_view v;
     round_peer_view(m, i, &v);
     json_array_append_new(
-        rows, json_pack("{s:s, s:b, s:s, s:b, s:I, s:I, s:I, s:s}", "peer", m->self.names[i], "session", p->has_session,
-                        "standing", v.standing == ERR_OK ? "ok" : err_name(v.standing), "waited_for", v.is_waited_for,
-                        "copy_round", (json_int_t)p->inbox.copy.round, "held_round", (json_int_t)p->inbox.held.round,
-                        "waiting_links", (json_int_t)p->inbox.n_queue, "last",
+        rows, json_pack("{s:o, s:b, s:s, s:b, s:I, s:I, s:I, s:s}", "peer", json_text(m->self.names[i]), "session",
+                        p->has_session, "standing", v.standing == ERR_OK ? "ok" : err_name(v.standing), "waited_for",
+                        v.is_waited_for, "copy_round", (json_int_t)p->inbox.copy.round, "held_round",
+                        (json_int_t)p->inbox.held.round, "waiting_links", (json_int_t)p->inbox.n_queue, "last",
                         v.last_reason == ERR_OK ? "merged" : err_name(v.last_reason)));
   }
   return rows;
 }
 
+/* Its words are those of whoever wrote the file. */
 static json_t *state_json(const struct replay *r) {
   const struct round_machine *m = replay_machine(r);
   const struct replay_event *e = replay_event(r);
   struct round_view v;
   round_view(m, &v);
-  json_t *difference = e->differs ? json_pack("{s:s, s:s}", "recorded", e->recorded, "now", e->now) : json_null();
-  return json_pack("{s:I, s:I, s:s, s:s, s:b, s:o, s:I, s:s, s:o, s:o, s:I, s:o}", "events", (json_int_t)e->n, "at_ms",
-                   (json_int_t)e->at_ms, "event", e->text, "about", e->peer, "equal", !e->differs, "difference",
-                   difference, "gaps", (json_int_t)replay_gaps(r), "phase", phase_name(v.phase), "committed",
-                   label_json(v.committed), "in_work", label_json(v.in_work), "published", (json_int_t)m->own.sequence,
-                   "rows", peers_json(m));
+  json_t *difference =
+      e->differs ? json_pack("{s:o, s:o}", "recorded", json_text(e->recorded), "now", json_text(e->now)) : json_null();
+  return json_pack("{s:I, s:I, s:o, s:o, s:b, s:o, s:I, s:s, s:o, s:o, s:I, s:o}", "events", (json_int_t)e->n, "at_ms",
+                   (json_int_t)e->at_ms, "event", json_text(e->text), "about", json_text(e->peer), "equal", !e->differs,
+                   "difference", difference, "gaps", (json_int_t)replay_gaps(r), "phase", phase_name(v.phase),
+                   "committed", label_json(v.committed), "in_work", label_json(v.in_work), "published",
+                   (json_int_t)m->own.sequence, "rows", peers_json(m));
 }
 
 static void view(const struct call *call, const json_t *data, FILE *out) {
