@@ -45,7 +45,7 @@ static int fetch(struct call *call, const struct config *c, int to) {
   if (!data)
     return code;
   const char *name = json_string_value(json_object_get(data, "file"));
-  bool is_ours = name && strncmp(name, TRACE_FILE, strlen(TRACE_FILE)) == 0 && !strchr(name, '/');
+  bool is_ours = name && strcmp(name, TRACE_FILE) == 0;
   enum err e = is_ours ? path_join(c->state_dir, name, from) : ERR_SYNTAX;
   if (e == ERR_OK)
     e = take(from, to);

@@ -114,6 +114,7 @@ static enum err open_store(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
     return e;
   if (warning[0])
     log_event(LOG_WARNING, "state-dir", NULL, LOG_FIELDS(log_text("text", warning)));
+  recordings_forget(a); /* with the store the folder is ours alone */
   a->boot_epoch = store_boot_epoch(a->store);
   return ERR_OK;
 }

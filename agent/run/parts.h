@@ -127,6 +127,7 @@ struct agent {
   struct disk disk;
   bool is_measuring; /* a measurement is with the scribe … */
   bool keeps_few;    /* … and what the last one told it to keep */
+  bool is_tracing;   /* a file of `starling trace` is with the scribe */
 
   struct parking parking;
   struct log_limit event_limit;                       /* of the event ring */
@@ -270,6 +271,8 @@ uint64_t status_change(const struct agent_job *j);
 /* recording.c: the flight recorders of the jobs. After job->round is made; nothing where trace_mib is 0. */
 MUST_USE enum err recording_start(struct agent_job *j);
 void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request);
+/* At start: what nobody came to take. */
+void recordings_forget(const struct agent *a);
 /* The agent ends by a fault: each ring as a file in the state directory. */
 void recordings_keep(const struct agent *a);
 

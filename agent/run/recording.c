@@ -38,6 +38,11 @@ static uint8_t *file_bytes(const struct recorder *r, size_t *out_n) {
   return bytes;
 }
 
+/* What is no file is not waited for. */
+static int trace_open(const char *path) {
+  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, TRACE_MODE);
+}
+
 /* Closes the descriptor. */
 static enum err write_all(int fd, const uint8_t *bytes, size_t n) {
   if (fd < 0)
@@ -55,27 +60,37 @@ struct trace_call {
   uint64_t client;
   uint8_t *bytes;
   size_t n_bytes;
-  char path[MAX_PATH_BYTES]; /* in the state directory */
+  char path[MAX_PATH_BYTES], beside[MAX_PATH_BYTES];
+  enum err error; /* of the file: never the call's, which would be the store's */
 };
+
+static enum err name_files(const struct agent *a, char out_path[MAX_PATH_BYTES], char out_beside[MAX_PATH_BYTES]) {
+  enum err e = path_join(a->config->state_dir, TRACE_FILE, out_path);
+  return e == ERR_OK ? path_join(a->config->state_dir, TRACE_FILE ".tmp", out_beside) : e;
+}
 
 static enum err run(struct store *store, struct scribe_call *call) {
   struct trace_call *t = (struct trace_call *)call;
   (void)store;
-  int fd = mkostemp(t->path, O_CLOEXEC);
-  enum err e = write_all(fd, t->bytes, t->n_bytes);
-  if (e != ERR_OK && fd >= 0)
-    unlink(t->path);
-  return e == ERR_IO ? ERR_NO_ROOM : e; /* no failure of the store's: it writes on */
+  t->error = write_all(trace_open(t->beside), t->bytes, t->n_bytes);
+  if (t->error == ERR_OK && rename(t->beside, t->path) != 0)
+    t->error = err_from_errno(errno);
+  if (t->error != ERR_OK)
+    unlink(t->beside);
+  return ERR_OK;
 }
 
 static void done(struct agent *a, struct agent_call *call, enum err e) {
   const struct trace_call *t = (const struct trace_call *)call;
+  char sentence[MAX_PATH_BYTES + MAX_REASON_BYTES];
+  a->is_tracing = false;
+  if (e == ERR_OK)
+    e = t->error;
+  snprintf(sentence, sizeof sentence, "%s: the trace could not be written: %s", a->config->state_dir, err_sentence(e));
   if (e != ERR_OK)
-    control_fail(a->control, t->client, e, "the trace could not be written into the state directory",
-                 "make room there");
+    control_fail(a->control, t->client, e, sentence, "see that the agent may write there and has room");
   else
-    control_answer(a->control, t->client,
-                   json_pack("{s:s, s:I}", "file", strrchr(t->path, '/') + 1, "bytes", (json_int_t)t->n_bytes));
+    control_answer(a->control, t->client, json_pack("{s:s, s:I}", "file", TRACE_FILE, "bytes", (json_int_t)t->n_bytes));
 }
 
 static void drop(struct scribe_call *call) {
@@ -95,9 +110,13 @@ void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request)
                  NULL);
     return;
   }
+  if (a->is_tracing) {
+    control_fail(a->control, client, ERR_BUSY, "another trace is being written", "ask again");
+    return;
+  }
   struct trace_call *t = calloc(1, sizeof *t);
   uint8_t *bytes = t ? file_bytes(j->recorder, &t->n_bytes) : NULL;
-  enum err e = bytes ? path_join(a->config->state_dir, TRACE_FILE "XXXXXX", t->path) : ERR_NO_MEMORY;
+  enum err e = bytes ? name_files(a, t->path, t->beside) : ERR_NO_MEMORY;
   if (e != ERR_OK) {
     free(bytes);
     free(t);
@@ -107,7 +126,16 @@ void agent_answer_trace(struct agent *a, uint64_t client, const json_t *request)
   t->call = (struct agent_call){.scribe = {run, drop}, .done = done};
   t->client = client;
   t->bytes = bytes;
+  a->is_tracing = true;
   agent_call(a, &t->call);
+}
+
+void recordings_forget(const struct agent *a) {
+  char path[MAX_PATH_BYTES], beside[MAX_PATH_BYTES];
+  if (name_files(a, path, beside) != ERR_OK)
+    return;
+  unlink(path);
+  unlink(beside);
 }
 
 /* ---- when the agent breaks ------------------------------------------------------------------------------------------ */
@@ -121,7 +149,7 @@ static void keep(const struct agent_job *j) {
   uint8_t *bytes = file_bytes(j->recorder, &n);
   enum err e = bytes ? path_join(j->agent->config->state_dir, file, whole) : ERR_NO_MEMORY;
   if (e == ERR_OK)
-    e = write_all(open(whole, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, TRACE_MODE), bytes, n);
+    e = write_all(trace_open(whole), bytes, n);
   free(bytes);
   if (e == ERR_OK)
     log_event(LOG_INFO, "trace-kept", NULL, LOG_FIELDS(log_text("file", whole)));

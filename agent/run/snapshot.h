@@ -13,7 +13,7 @@
 
 /* Files of the state directory that begin so hold a model from elsewhere, as it would be committed, for the agent to take. */
 #define IMPORT_FILE ".import-"
-#define TRACE_FILE ".trace-" /* of `starling trace`, that takes it away */
+#define TRACE_FILE ".trace" /* of `starling trace`, that takes it away; the next one and a start do too */
 
 /* The most bytes of a snapshot whose learner's part has n_learner. */
 size_t snapshot_bound(const struct contract *contract, size_t n_learner);

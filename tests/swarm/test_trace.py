@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """The flight recorder of a deployed agent: what its round machine was told is told to another one, which does the same."""
+import os
 import struct
 import unittest
 
@@ -36,7 +37,7 @@ class Trace(unittest.TestCase):
             said = a.ask("trace", path)
             self.assertEqual(said["bytes"], path.stat().st_size)
             self.assertEqual(path.stat().st_mode & 0o777, 0o600)
-            self.assertEqual(list(a.state.glob(".trace-*")), [])
+            self.assertEqual(list(a.state.glob(".trace*")), [])
             again = a.cli("trace", path)
             self.assertEqual(again.code, 4, again)
 
@@ -63,6 +64,16 @@ class Trace(unittest.TestCase):
             self.assertFalse(answer.json["data"]["equal"])
             self.assertIn("scribe", answer.json["data"]["difference"]["recorded"])
 
+            # What it says of itself is shown without what a terminal would obey, and is text.
+            self.assertIn(b"round-committed", sound)
+            changed.write_bytes(sound.replace(b"round-committed", b"round-\x1b[31m\xff!!!", 1))
+            answer = replay(changed)
+            self.assertEqual(answer.code, 1, answer)
+            self.assertIn(r"round-\x1b[31m\xff!!!", answer.json["data"]["difference"]["recorded"])
+            answer = starling("sim", "--replay", changed)
+            self.assertIn(r"round-\x1b[31m\xff!!!", answer.out)
+            self.assertNotIn("\x1b", answer.out + answer.err)
+
             # And damage is one line.
             for name, damaged in {"cut": sound[:-3], "no end of a head": sound[:len(MAGIC) + 9], "empty": MAGIC,
                                   "another version": sound.replace(b"1", b"7", 1)}.items():
@@ -83,6 +94,23 @@ class Trace(unittest.TestCase):
             self.assertTrue(whole["equal"])
             checkpoints = [detail for _, _, kind, detail in records(path.read_bytes()) if kind == CHECKPOINT]
             self.assertEqual(checkpoints, [1, 1])
+
+    def test_a_file_that_cannot_be_written_is_said_and_the_agent_goes_on(self):
+        with Swarm("a", [], site=QUICK, sites={"a": {"trace_mib": 1}}) as swarm:
+            a = swarm["a"]
+            a.state.mkdir(exist_ok=True)
+            left = a.state / ".trace"
+            left.write_bytes(b"of one who was killed")
+            a.start().wait_answers()
+            self.assertFalse(left.exists())
+            os.mkfifo(a.state / ".trace.tmp")
+            path = swarm.folder / "a.trace"
+            answer = a.cli("trace", path)
+            self.assertEqual(answer.code, 1, answer)
+            self.assertIn("input or output failed", answer.out + answer.err)
+            self.assertFalse(path.exists())
+            self.assertEqual(a.ask("trace", path)["bytes"], path.stat().st_size)
+            self.assertEqual(list(a.state.glob(".trace*")), [])
 
     def test_off_is_off(self):
         with Swarm("a", [], site=QUICK) as swarm:
