@@ -1,0 +1,81 @@
+/* What the files of the learner share: its floats and the few helpers that more than one of them wants. Not for anybody
+ * else; the learner's header says what all of it means. */
+#ifndef MODELS_LEARNER_PARTS_H
+#define MODELS_LEARNER_PARTS_H
+
+#include "models/learner.h"
+#include "models/merging/merge.h"
+#include "models/net/loss.h"
+#include "models/net/net.h"
+
+#define NO_PASS UINT64_MAX
+
+struct learner {
+  struct learner_config config;
+  const struct arch *arch;
+  size_t n; /* P */
+  struct net *net;
+
+  /* [P]; while the net works, in its layout, [net_floats] */
+  float *x;                            /* the model */
+  float *states[MAX_OPTIMISER_STATES]; /* the optimiser's; NULL behind its last */
+  float *gradient;                     /* NULL: it is added straight into the momentum */
+  uint64_t n_taken;                    /* steps of the optimiser so far */
+
+  float *copy;  /* [P] x̂ */
+  float *spare; /* [P] x̂' while it is pending; else where x is laid out anew and a merge begins */
+  bool pending;
+  size_t nearby_width; /* of an x that is near it then (models/merging/nearby.h); 0: it is not */
+
+  struct { /* what the last learner_train began with */
+    bool is_known;
+    float *x, *states[MAX_OPTIMISER_STATES]; /* [P] */
+    uint64_t n_taken;
+    double own_step;
+  } before;
+
+  float **copies; /* [n_copies][P] x̂_j */
+
+  struct statistics statistics; /* which values of a model they are */
+  struct distance_ring ring;
+  uint32_t steps;          /* a round; 0: by epochs */
+  double own_step;         /* ‖x after − x before‖ of the last learner_train */
+  uint64_t rounding_seed;  /* of the payload of that round */
+  uint32_t *codec_scratch; /* NULL: the codec wants none */
+  struct mean_term *terms; /* [n_copies] room for a merge */
+
+  const struct dataset *train;
+  const struct dataset *tests[N_TEST_SETS];
+  uint32_t *order;   /* [train->n] */
+  uint64_t in_order; /* by steps: the pass whose order that is; else NO_PASS */
+
+  /* One batch. */
+  size_t max_batch;
+  uint32_t *index;  /* [max_batch] */
+  uint16_t *labels; /* [max_batch] */
+  float *targets;   /* [max_batch][n_outputs] */
+  float *d_z;       /* [max_batch][n_outputs] */
+  float *weights;   /* [n_outputs] of classes in training; NULL: all count alike */
+};
+
+/* Arrays of the optimiser beside the model. */
+size_t learner_states(const struct learner *l);
+
+/* The optimiser begins anew. */
+void learner_forget_states(struct learner *l);
+
+/* What is right of n samples, whose inputs the net has been given. */
+struct answers learner_answers(struct learner *l, const struct dataset *d, const uint32_t *index, size_t n);
+
+/* The loss by which models are judged; training may weigh and smooth. */
+struct loss learner_plain_loss(const struct learner *l);
+
+enum err learner_call_hook(const struct work_hook *hook, size_t done, size_t total);
+
+/* In a half x stands beside x̂' with so many bytes a value where that is shorter. */
+enum { NEARBY_HEAD_BYTES = 8 };
+bool learner_nearby_is_shorter(const struct learner *l, size_t width);
+
+float *learner_copy(const struct learner *l, size_t copy);
+
+#endif

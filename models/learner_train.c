@@ -1,0 +1,226 @@
+#include "models/learner_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "models/floats.h"
+
+uint32_t learner_epoch_steps(const struct learner *l) {
+  return (uint32_t)((l->train->n + l->config.train.batch - 1) / l->config.train.batch);
+}
+
+void learner_set_steps(struct learner *l, uint32_t steps) {
+  l->steps = steps > 0 ? steps : l->config.train.steps;
+}
+
+static size_t steps_of_round(const struct learner *l) {
+  return l->steps > 0 ? l->steps : (size_t)l->config.train.epochs * learner_epoch_steps(l);
+}
+
+/* The order in which a round visits the samples: shuffled anew for each pass. By epochs the passes are the round's own, by
+ * steps they go through the rounds, and each has a stream of its own. */
+struct sampler {
+  struct rng rng;
+  uint64_t pass;
+  size_t at;
+  size_t steps_left; /* of the round */
+};
+
+static void order_reset(struct learner *l) {
+  for (size_t i = 0; i < l->train->n; i++)
+    l->order[i] = (uint32_t)i;
+}
+
+/* Rounds of few steps stay in one pass, so its order is kept from one to the next. */
+static void order_by_pass(struct learner *l, uint64_t pass) {
+  struct rng rng;
+  if (l->in_order == pass)
+    return;
+  train_stream(&rng, STREAM_ORDER, l->config.train_seed, l->config.part, pass, 0);
+  order_reset(l);
+  rng_shuffle(&rng, l->order, l->train->n);
+  l->in_order = pass;
+}
+
+/* Streamed samples are read ahead, within the pass and the round. */
+static void pass_begin(struct sampler *s, struct learner *l) {
+  if (l->steps > 0)
+    order_by_pass(l, s->pass);
+  else
+    rng_shuffle(&s->rng, l->order, l->train->n);
+  size_t left = l->train->n - s->at, wanted = s->steps_left * l->config.train.batch;
+  dataset_plan(l->train, l->order + s->at, left < wanted ? left : wanted);
+}
+
+static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
+  uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
+  *s = (struct sampler){.pass = batch / per_pass,
+                        .at = (size_t)(batch % per_pass) * l->config.train.batch,
+                        .steps_left = steps_of_round(l)};
+  if (l->steps == 0) {
+    train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
+    order_reset(l);
+    l->in_order = NO_PASS;
+  }
+  pass_begin(s, l);
+}
+
+static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t *out_n) {
+  if (s->at == l->train->n) {
+    s->at = 0;
+    s->pass++;
+    pass_begin(s, l);
+  }
+  size_t left = l->train->n - s->at;
+  *out_n = left < l->config.train.batch ? left : l->config.train.batch;
+  const uint32_t *index = l->order + s->at;
+  s->at += *out_n;
+  s->steps_left--;
+  return index;
+}
+
+/* Backwards from d_z, and a step of the optimiser. */
+static void step(struct learner *l, double rate) {
+  const struct optimiser_config *c = &l->config.train.optimiser;
+  l->n_taken++;
+  if (!l->gradient) {
+    net_descend(l->net, l->x, l->d_z, &(struct descent){c->momentum, rate, c->weight_decay}, l->states[0]);
+    return;
+  }
+  size_t n_ranges;
+  const struct net_range *ranges = net_trained(l->net, &n_ranges);
+  double square_sum = 0;
+  net_backward(l->net, l->x, l->d_z, 0, l->gradient);
+  for (size_t i = 0; c->clip_norm > 0 && i < n_ranges; i++)
+    square_sum += floats_square_sum(l->gradient + ranges[i].offset, ranges[i].n);
+  const struct optimiser_step now = {.rate = rate, .scale = optimiser_clip(c, square_sum), .t = l->n_taken};
+  for (size_t i = 0; i < n_ranges; i++) {
+    size_t at = ranges[i].offset;
+    float *states[MAX_OPTIMISER_STATES] = {0};
+    for (size_t k = 0; k < learner_states(l); k++)
+      states[k] = l->states[k] + at;
+    optimiser_apply(c, &now, l->x + at, l->gradient + at, states, ranges[i].n);
+  }
+}
+
+static enum err train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout,
+                            struct loss_sum *out_sum) {
+  struct loss loss = learner_plain_loss(l);
+  loss.label_smoothing = l->config.train.label_smoothing;
+  loss.weights = l->weights;
+  enum err e = dataset_gather(l->train, index, n, net_input(l->net));
+  if (e)
+    return e;
+  const float *z = net_forward_training(l->net, l->x, n, dropout);
+  const struct answers answers = learner_answers(l, l->train, index, n);
+  *out_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, l->d_z);
+  step(l, rate);
+  return ERR_OK;
+}
+
+/* The steps of a round, x and the states being in the net's layout. */
+static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, double rate, const struct work_hook *hook,
+                            double *out_loss) {
+  size_t total = steps_of_round(l);
+  struct loss_sum all = {0};
+  struct sampler sampler;
+  struct rng dropout;
+  sampler_init(&sampler, l, round, sub);
+  train_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
+  for (size_t step = 0; step < total; step++) {
+    enum err e = learner_call_hook(hook, step, total);
+    if (e)
+      return e;
+    size_t n;
+    struct loss_sum one;
+    const uint32_t *index = sampler_next(&sampler, l, &n);
+    if ((e = train_batch(l, index, n, rate, &dropout, &one)))
+      return e;
+    all.sum += one.sum;
+    all.weight += one.weight;
+    if (!isfinite(all.sum))
+      return ERR_NON_FINITE;
+  }
+  *out_loss = all.weight > 0 ? all.sum / all.weight : 0;
+  return ERR_OK;
+}
+
+static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t sub) {
+  struct rng rng;
+  train_stream(&rng, STREAM_ROUNDING, l->config.train_seed, l->config.part, round, sub);
+  return rng_u64(&rng);
+}
+
+/* After own_step is known: with a value of x that is not finite it is not either. */
+static bool is_finite(const struct learner *l) {
+  bool finite = isfinite(l->own_step);
+  for (size_t i = 0; i < l->statistics.n; i++)
+    finite = finite && floats_finite(l->x + l->statistics.list[i].offset, l->statistics.list[i].n);
+  for (size_t i = 0; i < learner_states(l); i++)
+    finite = finite && floats_finite(l->states[i], l->n);
+  return finite;
+}
+
+static void swap(float **a, float **b) {
+  float *held = *a;
+  *a = *b;
+  *b = held;
+}
+
+static void swap_before(struct learner *l) {
+  swap(&l->x, &l->before.x);
+  for (size_t i = 0; i < learner_states(l); i++)
+    swap(&l->states[i], &l->before.states[i]);
+}
+
+/* x and the states into the net's layout, and as they are kept as those before. */
+static void begin(struct learner *l) {
+  swap_before(l);
+  l->before.n_taken = l->n_taken;
+  l->before.own_step = l->own_step;
+  l->before.is_known = true;
+  net_load_from(l->net, l->before.x, l->x);
+  for (size_t i = 0; i < learner_states(l); i++)
+    net_load_from(l->net, l->before.states[i], l->states[i]);
+}
+
+/* Out of the net's layout, each by way of the spare array. */
+static void store(struct learner *l, float **array) {
+  net_store_to(l->net, *array, l->spare);
+  swap(array, &l->spare);
+}
+
+static void store_all(struct learner *l) {
+  store(l, &l->x);
+  for (size_t i = 0; i < learner_states(l); i++)
+    store(l, &l->states[i]);
+}
+
+enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
+                       struct train_report *out_report) {
+  MUST(l->train);
+  double rate = rate_scale * train_rate(&l->config.train, round), loss = 0;
+  l->pending = false;
+  l->rounding_seed = rounding_seed(l, round, sub);
+  begin(l);
+  enum err e = train_steps(l, round, sub, rate, hook, &loss);
+  dataset_plan(l->train, NULL, 0);
+  store_all(l);
+  if (e)
+    return e;
+  l->own_step = learnt_distance(&l->statistics, l->x, l->before.x, l->n);
+  if (!is_finite(l))
+    return ERR_NON_FINITE;
+  *out_report = (struct train_report){
+      .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
+  return ERR_OK;
+}
+
+void learner_undo(struct learner *l) {
+  MUST(l->before.is_known);
+  swap_before(l);
+  l->n_taken = l->before.n_taken;
+  l->own_step = l->before.own_step;
+  l->before.is_known = l->pending = false;
+}
