@@ -260,6 +260,9 @@ const struct option option_table[] = {
      ANNOUNCED,
      "how much a sample of each class counts: none, balanced (rare ones more, by this site's samples), or a number "
      "each"},
+    {"train.proximal", JOB(train.proximal), &type_number, "0", BOUNDS(0, 1000000), ANNOUNCED,
+     "FedProx: pull of the weights towards the model with which the round began; 0.01 to 1 against drift on skewed "
+     "data"},
     {"train.schedule", JOB(train.schedule), &type_word, "constant", ONE_OF(schedule_words), ANNOUNCED,
      "learning rate over the rounds; cosine needs `count`"},
     {"train.step_rounds", JOB(train.step_rounds), &type_u32, "10", BOUNDS(1, 1000000), ANNOUNCED,

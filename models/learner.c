@@ -42,9 +42,14 @@ size_t learner_states(const struct learner *l) {
   return optimiser_states(l->config.train.optimiser.kind);
 }
 
+/* An array for it, apart from the momentum. */
+static bool takes_gradient(const struct train_config *train) {
+  return !optimiser_folds(&train->optimiser) || terms_need_gradient(train);
+}
+
 /* They change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
-  bool has_gradient = !optimiser_folds(&l->config.train.optimiser), has_all = true;
+  bool has_gradient = takes_gradient(&l->config.train), has_all = true;
   float **const arrays[] = {&l->x, &l->copy, &l->spare, &l->before.x, has_gradient ? &l->gradient : NULL};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     if (arrays[i])
@@ -76,9 +81,9 @@ static enum err plan_net(const struct arch *arch, uint32_t batch, const struct s
   return ERR_OK;
 }
 
-/* x, x̂, the spare one and x before; what the optimiser has, and had before. */
+/* x, x̂, the spare one and x before; what the optimiser has, and had before; a gradient, and what terms work in. */
 static size_t own_arrays(const struct train_config *train) {
-  return 4 + 2 * optimiser_states(train->optimiser.kind) + !optimiser_folds(&train->optimiser);
+  return 4 + 2 * optimiser_states(train->optimiser.kind) + takes_gradient(train) + terms_size(train).n_work;
 }
 
 /* What the heap takes for so many bytes: its own word and a line, or the pages that are only theirs. */
@@ -105,13 +110,14 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   if (e)
     return e;
   size_t lanes = c->selection != NULL ? c->selection->lanes : 1;
-  *out_bytes =
-      array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
-      own_arrays(&c->train) * array_bytes_of(size.n_floats) +
-      c->n_copies * array_bytes_of(schema_parameters(c->schema)) + 2 * array_bytes_of(net.max_batch * arch->n_outputs) +
-      heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
-      heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
-      c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE + arch->n_layers * OF_LAYER + OF_ALL;
+  *out_bytes = array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
+               own_arrays(&c->train) * array_bytes_of(size.n_floats) +
+               (c->n_copies + terms_size(&c->train).n_arrays) * array_bytes_of(schema_parameters(c->schema)) +
+               2 * array_bytes_of(net.max_batch * arch->n_outputs) +
+               heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
+               heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
+               c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE +
+               arch->n_layers * OF_LAYER + OF_ALL;
   return ERR_OK;
 }
 
@@ -181,6 +187,8 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   if (!e)
     e = allocate_for_net(l);
   if (!e)
+    e = terms_open(&config->train, l->n, net_floats(l->net), &l->added);
+  if (!e)
     e = allocate_copies(l);
   if (!e)
     e = allocate_scratch(l);
@@ -201,6 +209,7 @@ void learner_free(struct learner *l) {
   for (size_t i = 0; l->copies && i < l->config.n_copies; i++)
     free(l->copies[i]);
   free_for_net(l);
+  terms_close(&l->added);
   statistics_done(&l->statistics);
   free(l->weights);
   free(l->copies);
@@ -215,6 +224,8 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   new.config.selection = selection;
   new.config.team = team;
   enum err e = allocate_for_net(&new);
+  if (!e)
+    e = terms_fit(&l->added, net_floats(new.net));
   if (e) {
     free_for_net(&new);
     return e;

@@ -46,4 +46,5 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
     chosen[i] = learner_copy(l, copies[i]);
   merge_median(l->x, chosen, n, l->n);
   statistics_floor(&l->statistics, l->x);
+  terms_forget(&l->added);
 }

@@ -7,6 +7,7 @@
 #include "models/merging/merge.h"
 #include "models/net/loss.h"
 #include "models/net/net.h"
+#include "models/term.h"
 
 #define NO_PASS UINT64_MAX
 
@@ -20,6 +21,7 @@ struct learner {
   float *x;                            /* the model */
   float *states[MAX_OPTIMISER_STATES]; /* the optimiser's; NULL behind its last */
   float *gradient;                     /* NULL: it is added straight into the momentum */
+  struct terms added;                  /* what the job adds to a step */
   uint64_t n_taken;                    /* steps of the optimiser so far */
 
   float *copy;  /* [P] x̂ */

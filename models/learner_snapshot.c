@@ -16,14 +16,22 @@
  *          version 2, of optimisers with more than momentum: optimiser u32, zero u32, t u64, other states
  *          versions 3 and 4: as 1 and 2 without x there, and at the end width u32, zero u32 and x beside x̂
  *          (models/merging/nearby.h)
+ *          versions 5 to 8: as 1 to 4, and at the end sections: how many u32, zero u32, and each
+ *            word 16, numbers u32, arrays u32, values of each u64, the numbers f64, the arrays
  *   model  head, x                                                                                  64 + 4·P */
 
 enum {
   MODEL_VERSION = 1,
-  HALF_VERSION = 4,
+  HALF_VERSION = 8,
+  SECTIONS_VERSION = 4, /* is added to a half's with sections */
   HEAD_BYTES = 64,
   STATE_BYTES = 8 + 4 + 4 + 8 * MERGE_RING,
   TAIL_BYTES = 16,
+  SECTIONS_BYTES = 8,
+  SECTION_HEAD_BYTES = MAX_TERM_WORD_BYTES + 16,
+  MAX_SECTIONS = 16,
+  MAX_SECTION_NUMBERS = 64,
+  MAX_SECTION_ARRAYS = 32, /* of P values, all sections together */
   MAGIC_BYTES = 8
 };
 
@@ -120,13 +128,177 @@ enum { HALF_ARRAYS = 3 };
 struct half {
   enum optimiser kind; /* whose states they are */
   uint64_t n_taken;
-  size_t width; /* of an x that stands beside x̂; 0: it stands whole */
+  size_t width;      /* of an x that stands beside x̂; 0: it stands whole */
+  size_t n_sections; /* bytes of them all; 0: there are none */
 };
+
+/* ---- sections: what training terms keep */
+
+/* What is kept under one word: numbers and arrays, which are the learner's. */
+struct section {
+  const char *word;
+  double *numbers;
+  float *const *arrays;
+  size_t n_numbers, n_arrays, n_values;
+};
+
+static size_t own_sections(const struct learner *l, struct section out[MAX_SECTIONS]) {
+  size_t n = 0;
+  for (size_t i = 0; i < l->added.n; i++) {
+    const struct term *t = &l->added.list[i];
+    if (t->type->n_kept + t->type->n_numbers > 0)
+      out[n++] = (struct section){.word = t->type->word,
+                                  .numbers = (double *)t->numbers,
+                                  .arrays = t->kept,
+                                  .n_numbers = t->type->n_numbers,
+                                  .n_arrays = t->type->n_kept,
+                                  .n_values = l->n};
+  }
+  return n;
+}
+
+static size_t section_bytes(const struct section *s) {
+  return SECTION_HEAD_BYTES + 8 * s->n_numbers + s->n_arrays * codec_full_bytes(s->n_values);
+}
+
+static size_t sections_now(const struct learner *l) {
+  struct section own[MAX_SECTIONS];
+  size_t n = own_sections(l, own), n_bytes = n > 0 ? SECTIONS_BYTES : 0;
+  for (size_t i = 0; i < n; i++)
+    n_bytes += section_bytes(&own[i]);
+  return n_bytes;
+}
+
+static void sections_write(const struct learner *l, uint8_t *out_bytes) {
+  struct section own[MAX_SECTIONS];
+  struct writer w;
+  size_t n = own_sections(l, own);
+  writer_init(&w, out_bytes, SECTIONS_BYTES);
+  writer_u32(&w, (uint32_t)n);
+  writer_u32(&w, 0);
+  MUST(writer_end(&w) == ERR_OK);
+  uint8_t *at = out_bytes + SECTIONS_BYTES;
+  for (size_t i = 0; i < n; i++) {
+    const struct section *s = &own[i];
+    char word[MAX_TERM_WORD_BYTES] = {0};
+    strncpy(word, s->word, sizeof word - 1);
+    writer_init(&w, at, SECTION_HEAD_BYTES + 8 * s->n_numbers);
+    writer_bytes(&w, word, sizeof word);
+    writer_u32(&w, (uint32_t)s->n_numbers);
+    writer_u32(&w, (uint32_t)s->n_arrays);
+    writer_u64(&w, s->n_values);
+    for (size_t k = 0; k < s->n_numbers; k++)
+      writer_f64(&w, s->numbers[k]);
+    MUST(writer_end(&w) == ERR_OK);
+    at += SECTION_HEAD_BYTES + 8 * s->n_numbers;
+    for (size_t k = 0; k < s->n_arrays; k++, at += codec_full_bytes(s->n_values))
+      codec_write_values(s->arrays[k], s->n_values, at);
+  }
+}
+
+/* A section as it stands in a half. */
+struct stored {
+  char word[MAX_TERM_WORD_BYTES];
+  size_t n_numbers, n_arrays, n_values;
+  const uint8_t *numbers, *arrays;
+  size_t n_bytes;
+};
+
+/* ERR_TRUNCATED, ERR_CORRUPT: more than anyone keeps. `left` values may still come. */
+static enum err stored_read(const uint8_t *bytes, size_t n_bytes, size_t *left, struct stored *out) {
+  struct cursor c;
+  if (n_bytes < SECTION_HEAD_BYTES)
+    return ERR_TRUNCATED;
+  cursor_init(&c, bytes, SECTION_HEAD_BYTES);
+  cursor_bytes(&c, out->word, sizeof out->word);
+  out->n_numbers = cursor_u32(&c);
+  out->n_arrays = cursor_u32(&c);
+  uint64_t n_values = cursor_u64(&c);
+  if (out->n_numbers > MAX_SECTION_NUMBERS || out->n_arrays > MAX_SECTION_ARRAYS || n_values > MAX_PARAMETERS ||
+      out->n_arrays * n_values > *left || out->word[sizeof out->word - 1] != '\0')
+    return ERR_CORRUPT;
+  out->n_values = (size_t)n_values;
+  *left -= out->n_arrays * out->n_values;
+  out->numbers = bytes + SECTION_HEAD_BYTES;
+  out->arrays = out->numbers + 8 * out->n_numbers;
+  out->n_bytes = SECTION_HEAD_BYTES + 8 * out->n_numbers + out->n_arrays * codec_full_bytes(out->n_values);
+  return out->n_bytes > n_bytes ? ERR_TRUNCATED : ERR_OK;
+}
+
+/* All sections, and what `take` makes of each; NULL: only how long they are. */
+static enum err sections_walk(struct learner *l, size_t n_model, const uint8_t *bytes, size_t n_bytes,
+                              enum err (*take)(struct learner *l, const struct stored *s), size_t *out_n_bytes) {
+  struct cursor c;
+  size_t at = SECTIONS_BYTES, left = MAX_SECTION_ARRAYS * n_model;
+  if (n_bytes < SECTIONS_BYTES)
+    return ERR_TRUNCATED;
+  cursor_init(&c, bytes, SECTIONS_BYTES);
+  uint32_t n = cursor_u32(&c), zero = cursor_u32(&c);
+  if (n < 1 || n > MAX_SECTIONS || zero)
+    return ERR_CORRUPT;
+  enum err e = ERR_OK;
+  for (uint32_t i = 0; i < n && !e; i++) {
+    struct stored s;
+    e = stored_read(bytes + at, n_bytes - at, &left, &s);
+    if (!e && take)
+      e = take(l, &s);
+    if (!e)
+      at += s.n_bytes;
+  }
+  if (!e)
+    *out_n_bytes = at;
+  return e;
+}
+
+static double stored_number(const struct stored *s, size_t i) {
+  struct cursor c;
+  cursor_init(&c, s->numbers + 8 * i, 8);
+  return cursor_f64(&c);
+}
+
+static enum err stored_judge(struct learner *l, const struct stored *s) {
+  (void)l;
+  for (size_t i = 0; i < s->n_numbers; i++)
+    if (!isfinite(stored_number(s, i)))
+      return ERR_NON_FINITE;
+  return codec_check_values(s->arrays, s->n_arrays * s->n_values);
+}
+
+/* One of another shape, or that nobody here keeps, is left. */
+static enum err stored_take(struct learner *l, const struct stored *s) {
+  struct section own[MAX_SECTIONS];
+  size_t n = own_sections(l, own);
+  for (size_t i = 0; i < n; i++) {
+    const struct section *o = &own[i];
+    if (strcmp(o->word, s->word) != 0 || o->n_numbers != s->n_numbers || o->n_arrays != s->n_arrays ||
+        (o->n_arrays > 0 && o->n_values != s->n_values))
+      continue;
+    for (size_t k = 0; k < o->n_numbers; k++)
+      o->numbers[k] = stored_number(s, k);
+    for (size_t k = 0; k < o->n_arrays; k++)
+      memcpy(o->arrays[k], s->arrays + k * codec_full_bytes(s->n_values), codec_full_bytes(s->n_values));
+  }
+  return ERR_OK;
+}
+
+static void sections_clear(struct learner *l) {
+  struct section own[MAX_SECTIONS];
+  size_t n = own_sections(l, own);
+  for (size_t i = 0; i < n; i++) {
+    memset(own[i].numbers, 0, own[i].n_numbers * sizeof *own[i].numbers);
+    for (size_t k = 0; k < own[i].n_arrays; k++)
+      memset(own[i].arrays[k], 0, own[i].n_values * sizeof **own[i].arrays);
+  }
+}
+
+/* ---- the half */
 
 /* The half's that would be written now. */
 static struct half half_now(const struct learner *l) {
-  return (struct half){
-      .kind = l->config.train.optimiser.kind, .n_taken = l->n_taken, .width = l->pending ? l->nearby_width : 0};
+  return (struct half){.kind = l->config.train.optimiser.kind,
+                       .n_taken = l->n_taken,
+                       .width = l->pending ? l->nearby_width : 0,
+                       .n_sections = sections_now(l)};
 }
 
 static bool has_tail(const struct half *h) {
@@ -149,12 +321,16 @@ static size_t nearby_at(const struct learner *l, const struct half *h) {
   return tail_at(l, h) + (has_tail(h) ? TAIL_BYTES + (optimiser_states(h->kind) - 1) * array_bytes(l) : 0);
 }
 
-static size_t half_bytes(const struct learner *l, const struct half *h) {
+static size_t sections_at(const struct learner *l, const struct half *h) {
   return nearby_at(l, h) + (h->width > 0 ? NEARBY_HEAD_BYTES + nearby_bytes(l->n, h->width) : 0);
 }
 
+static size_t half_bytes(const struct learner *l, const struct half *h) {
+  return sections_at(l, h) + h->n_sections;
+}
+
 size_t learner_half_arrays(const struct train_config *train) {
-  return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind);
+  return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind) + terms_size(train).n_kept;
 }
 
 size_t learner_half_bytes(const struct learner *l) {
@@ -194,7 +370,8 @@ static void x_write(const struct learner *l, const struct half *h, uint8_t *out_
 
 void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
   struct half h = half_now(l);
-  uint32_t version = 1 + (has_tail(&h) ? 1u : 0) + (h.width > 0 ? 2u : 0);
+  uint32_t version =
+      1 + (has_tail(&h) ? 1u : 0) + (h.width > 0 ? 2u : 0) + (h.n_sections > 0 ? (uint32_t)SECTIONS_VERSION : 0);
   head_write(l, half_magic, version, out_bytes);
   state_write(l, out_bytes + HEAD_BYTES);
   x_write(l, &h, out_bytes);
@@ -202,6 +379,8 @@ void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
   codec_write_values(l->pending ? l->spare : l->copy, l->n, out_bytes + copy_at(l, &h));
   if (has_tail(&h))
     tail_write(l, out_bytes + tail_at(l, &h));
+  if (h.n_sections > 0)
+    sections_write(l, out_bytes + sections_at(l, &h));
 }
 
 /* What a tail begins with; ERR_CORRUPT: no optimiser with one, or more steps than anyone takes. */
@@ -231,12 +410,17 @@ static enum err nearby_head(const struct learner *l, const uint8_t bytes[NEARBY_
 static enum err half_judge(const struct learner *l, const uint8_t *bytes, size_t n_bytes, struct half *out_half) {
   uint32_t version = 0;
   enum err e = head_judge(&l->config.schema_hash, l->n, half_magic, HALF_VERSION, bytes, n_bytes, &version);
-  struct half h = {.kind = OPTIMISER_SGD, .width = version > 2};
+  bool has_sections = version > SECTIONS_VERSION, is_nearby = (version - 1) % SECTIONS_VERSION > 1;
+  struct half h = {.kind = OPTIMISER_SGD, .width = is_nearby};
   if (!e && version % 2 == 0)
     e = n_bytes < tail_at(l, &h) + TAIL_BYTES ? ERR_TRUNCATED : tail_head(bytes + tail_at(l, &h), &h);
-  if (!e && version > 2) {
+  if (!e && is_nearby) {
     size_t at = nearby_at(l, &h);
     e = n_bytes < at + NEARBY_HEAD_BYTES ? ERR_TRUNCATED : nearby_head(l, bytes + at, &h);
+  }
+  if (!e && has_sections) {
+    size_t at = sections_at(l, &h);
+    e = n_bytes < at ? ERR_TRUNCATED : sections_walk(NULL, l->n, bytes + at, n_bytes - at, NULL, &h.n_sections);
   }
   if (!e)
     *out_half = h;
@@ -254,7 +438,8 @@ size_t learner_half_most(const struct learner *l) {
     size_t n = half_bytes(l, &(struct half){.kind = kind});
     most = n > most ? n : most;
   }
-  return most;
+  return most + SECTIONS_BYTES + MAX_SECTIONS * (SECTION_HEAD_BYTES + 8 * MAX_SECTION_NUMBERS) +
+         MAX_SECTION_ARRAYS * array_bytes(l);
 }
 
 /* Its floats, before any of them is taken. */
@@ -262,6 +447,9 @@ static enum err floats_judge(const struct learner *l, const struct half *h, cons
   enum err e = codec_check_values(bytes + first_state_at(l, h), 2 * l->n);
   for (size_t i = 1; i < optimiser_states(h->kind) && !e; i++)
     e = codec_check_values(bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), l->n);
+  size_t n_sections;
+  if (!e && h->n_sections > 0)
+    e = sections_walk(NULL, l->n, bytes + sections_at(l, h), h->n_sections, stored_judge, &n_sections);
   if (e)
     return e;
   return h->width == 0
@@ -288,6 +476,14 @@ static void take_states(struct learner *l, const struct half *h, const uint8_t *
   }
 }
 
+static void take_sections(struct learner *l, const struct half *h, const uint8_t *bytes) {
+  size_t n_sections;
+  sections_clear(l);
+  if (h->n_sections > 0)
+    MUST(sections_walk(l, l->n, bytes + sections_at(l, h), h->n_sections, stored_take, &n_sections) ==
+         ERR_OK); /* judged before */
+}
+
 static void take_x(struct learner *l, const struct half *h, const uint8_t *bytes) {
   if (h->width == 0)
     memcpy(l->x, bytes + HEAD_BYTES + STATE_BYTES, array_bytes(l));
@@ -311,6 +507,7 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
     return e;
   take_x(l, &h, bytes);
   take_states(l, &h, bytes);
+  take_sections(l, &h, bytes);
   memcpy(l->copy, bytes + copy_at(l, &h), array_bytes(l));
   l->own_step = own_step;
   l->ring = ring;
@@ -395,6 +592,7 @@ enum err learner_go_on_from(struct learner *l, const float *values, bool is_firs
   memmove(l->x, values, l->n * sizeof *l->x);
   statistics_floor(&l->statistics, l->x);
   learner_forget_states(l);
+  terms_forget(&l->added);
   if (is_first)
     memcpy(l->copy, l->x, l->n * sizeof *l->x);
   return ERR_OK;

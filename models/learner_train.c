@@ -80,21 +80,14 @@ static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t
   return index;
 }
 
-/* Backwards from d_z, and a step of the optimiser. */
-static void step(struct learner *l, double rate) {
+static void apply_gradient(struct learner *l, const struct training *training) {
   const struct optimiser_config *c = &l->config.train.optimiser;
-  l->n_taken++;
-  if (!l->gradient) {
-    net_descend(l->net, l->x, l->d_z, &(struct descent){c->momentum, rate, c->weight_decay}, l->states[0]);
-    return;
-  }
-  size_t n_ranges;
-  const struct net_range *ranges = net_trained(l->net, &n_ranges);
+  const struct net_range *ranges = training->ranges;
+  size_t n_ranges = training->n_ranges;
   double square_sum = 0;
-  net_backward(l->net, l->x, l->d_z, 0, l->gradient);
   for (size_t i = 0; c->clip_norm > 0 && i < n_ranges; i++)
     square_sum += floats_square_sum(l->gradient + ranges[i].offset, ranges[i].n);
-  const struct optimiser_step now = {.rate = rate, .scale = optimiser_clip(c, square_sum), .t = l->n_taken};
+  const struct optimiser_step now = {.rate = training->rate, .scale = optimiser_clip(c, square_sum), .t = l->n_taken};
   for (size_t i = 0; i < n_ranges; i++) {
     size_t at = ranges[i].offset;
     float *states[MAX_OPTIMISER_STATES] = {0};
@@ -104,38 +97,53 @@ static void step(struct learner *l, double rate) {
   }
 }
 
-static enum err train_batch(struct learner *l, const uint32_t *index, size_t n, double rate, struct rng *dropout,
-                            struct loss_sum *out_sum) {
-  struct loss loss = learner_plain_loss(l);
-  loss.label_smoothing = l->config.train.label_smoothing;
-  loss.weights = l->weights;
-  enum err e = dataset_gather(l->train, index, n, net_input(l->net));
+/* Backwards from d_z, and a step of the optimiser. */
+static enum err step(struct learner *l, const struct training *training, const struct term_batch *batch) {
+  const struct optimiser_config *c = &l->config.train.optimiser;
+  l->n_taken++;
+  if (!l->gradient) {
+    const struct descent descent = {c->momentum, training->rate, c->weight_decay};
+    net_descend(l->net, l->x, l->d_z, &descent, l->states[0]);
+    return ERR_OK;
+  }
+  net_backward(l->net, l->x, l->d_z, 0, l->gradient);
+  enum err e = terms_at(&l->added, TERM_GRADIENT, training, batch);
+  if (!e)
+    apply_gradient(l, training);
+  return e;
+}
+
+static enum err train_batch(struct learner *l, const struct training *training, struct term_batch *b,
+                            struct rng *dropout, struct loss_sum *out_sum) {
+  enum err e = dataset_gather(l->train, b->index, b->n, net_input(l->net));
+  if (!e)
+    e = terms_at(&l->added, TERM_INPUTS, training, b);
   if (e)
     return e;
-  const float *z = net_forward_training(l->net, l->x, n, dropout);
-  const struct answers answers = learner_answers(l, l->train, index, n);
-  *out_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, l->d_z);
-  step(l, rate);
-  return ERR_OK;
+  b->z = net_forward_training(l->net, l->x, b->n, dropout);
+  const struct answers answers = learner_answers(l, l->train, b->index, b->n);
+  *out_sum = loss_of_batch(training->loss, b->z, &answers, b->n, b->n_outputs, l->d_z);
+  b->d_z = l->d_z;
+  e = terms_at(&l->added, TERM_OUTPUTS, training, b);
+  return e ? e : step(l, training, b);
 }
 
 /* The steps of a round, x and the states being in the net's layout. */
-static enum err train_steps(struct learner *l, uint64_t round, uint32_t sub, double rate, const struct work_hook *hook,
+static enum err train_steps(struct learner *l, const struct training *training, const struct work_hook *hook,
                             double *out_loss) {
-  size_t total = steps_of_round(l);
   struct loss_sum all = {0};
   struct sampler sampler;
   struct rng dropout;
-  sampler_init(&sampler, l, round, sub);
-  train_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, round, sub);
-  for (size_t step = 0; step < total; step++) {
-    enum err e = learner_call_hook(hook, step, total);
+  sampler_init(&sampler, l, training->round, training->sub);
+  train_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, training->round, training->sub);
+  for (size_t step = 0; step < training->n_steps; step++) {
+    enum err e = learner_call_hook(hook, step, training->n_steps);
     if (e)
       return e;
-    size_t n;
     struct loss_sum one;
-    const uint32_t *index = sampler_next(&sampler, l, &n);
-    if ((e = train_batch(l, index, n, rate, &dropout, &one)))
+    struct term_batch b = {.step = step, .n_outputs = l->arch->n_outputs, .g = l->gradient};
+    b.index = sampler_next(&sampler, l, &b.n);
+    if ((e = train_batch(l, training, &b, &dropout, &one)))
       return e;
     all.sum += one.sum;
     all.weight += one.weight;
@@ -159,7 +167,7 @@ static bool is_finite(const struct learner *l) {
     finite = finite && floats_finite(l->x + l->statistics.list[i].offset, l->statistics.list[i].n);
   for (size_t i = 0; i < learner_states(l); i++)
     finite = finite && floats_finite(l->states[i], l->n);
-  return finite;
+  return finite && terms_finite(&l->added, l->n);
 }
 
 static void swap(float **a, float **b) {
@@ -197,14 +205,44 @@ static void store_all(struct learner *l) {
     store(l, &l->states[i]);
 }
 
+static struct loss training_loss(const struct learner *l) {
+  struct loss loss = learner_plain_loss(l);
+  loss.label_smoothing = l->config.train.label_smoothing;
+  loss.weights = l->weights;
+  return loss;
+}
+
+/* After begin. */
+static struct training training_of(const struct learner *l, uint64_t round, uint32_t sub, double rate_scale) {
+  struct training t = {.config = &l->config.train,
+                       .data = l->train,
+                       .net = l->net,
+                       .n_values = l->n,
+                       .start = l->before.x,
+                       .x = l->x,
+                       .round = round,
+                       .sub = sub,
+                       .rate = rate_scale * train_rate(&l->config.train, round),
+                       .n_steps = steps_of_round(l)};
+  t.ranges = net_trained(l->net, &t.n_ranges);
+  return t;
+}
+
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
-  double rate = rate_scale * train_rate(&l->config.train, round), loss = 0;
   l->pending = false;
   l->rounding_seed = rounding_seed(l, round, sub);
   begin(l);
-  enum err e = train_steps(l, round, sub, rate, hook, &loss);
+  const struct loss loss = training_loss(l);
+  struct training training = training_of(l, round, sub, rate_scale);
+  training.loss = &loss;
+  double mean_loss = 0;
+  enum err e = terms_begin(&l->added, &training);
+  if (!e)
+    e = train_steps(l, &training, hook, &mean_loss);
+  if (!e)
+    e = terms_end(&l->added, &training);
   dataset_plan(l->train, NULL, 0);
   store_all(l);
   if (e)
@@ -213,13 +251,14 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   if (!is_finite(l))
     return ERR_NON_FINITE;
   *out_report = (struct train_report){
-      .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = loss};
+      .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = mean_loss};
   return ERR_OK;
 }
 
 void learner_undo(struct learner *l) {
   MUST(l->before.is_known);
   swap_before(l);
+  terms_undo(&l->added);
   l->n_taken = l->before.n_taken;
   l->own_step = l->before.own_step;
   l->before.is_known = l->pending = false;

@@ -31,6 +31,8 @@ struct train_config {
     float *values;             /* [n] GIVEN: one of each class, at least 0; borrowed */
     size_t n;
   } class_weights;
+
+  double proximal; /* μ ≥ 0 of FedProx (models/drift/proximal.c); 0: none */
 };
 
 /* ERR_RANGE: a number outside what the comments above allow, not finite, or no work at all. */

@@ -77,6 +77,7 @@ static void draw_config(struct learner_config *config, const struct schema *s, s
                                     .train = {.epochs = 1,
                                               .batch = 1 + (uint32_t)rng_below(rng, 100),
                                               .learning_rate = 0.1,
+                                              .proximal = rng_below(rng, 2) > 0 ? 0.5 : 0,
                                               .optimiser = {.kind = (enum optimiser)rng_below(rng, N_OPTIMISERS),
                                                             .momentum = 0.9,
                                                             .beta2 = 0.999,

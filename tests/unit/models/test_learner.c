@@ -835,10 +835,23 @@ START_TEST(damaged_halves_are_refused) {
     uint8_t value;
     enum err expected;
   } cases[] = {
-      {0, 'S', ERR_CORRUPT},   {8, 5, ERR_TOO_NEW},     {8, 2, ERR_TRUNCATED},       {8, 0, ERR_CORRUPT},
-      {12, 1, ERR_CORRUPT},    {16, 0x55, ERR_SCHEMA},  {47, 0x55, ERR_SCHEMA},      {48, 0, ERR_CORRUPT},
-      {55, 0xff, ERR_CORRUPT}, {63, 1, ERR_CORRUPT},    {71, 0xff, ERR_CORRUPT},     {72, 33, ERR_CORRUPT},
-      {76, 1, ERR_CORRUPT},    {79, 0x80, ERR_CORRUPT}, {80 + 7, 0xff, ERR_CORRUPT}, {80 + 8 * 31 + 7, 0x80, ERR_OK},
+      {0, 'S', ERR_CORRUPT},
+      {8, 9, ERR_TOO_NEW},
+      {8, 5, ERR_TRUNCATED},
+      {8, 2, ERR_TRUNCATED},
+      {8, 0, ERR_CORRUPT},
+      {12, 1, ERR_CORRUPT},
+      {16, 0x55, ERR_SCHEMA},
+      {47, 0x55, ERR_SCHEMA},
+      {48, 0, ERR_CORRUPT},
+      {55, 0xff, ERR_CORRUPT},
+      {63, 1, ERR_CORRUPT},
+      {71, 0xff, ERR_CORRUPT},
+      {72, 33, ERR_CORRUPT},
+      {76, 1, ERR_CORRUPT},
+      {79, 0x80, ERR_CORRUPT},
+      {80 + 7, 0xff, ERR_CORRUPT},
+      {80 + 8 * 31 + 7, 0x80, ERR_OK},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     uint8_t held = half[cases[i].at];
