@@ -8,7 +8,7 @@
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
 
 static bool is_dialled(const struct peer *p) {
-  return p->config.address[0] != '\0';
+  return p->config->address[0] != '\0';
 }
 
 /* A session over a third does not end the search for a direct one. */
@@ -49,7 +49,7 @@ void dial_resume(struct gossip *g, struct peer *p) {
 
 /* Of the last dial. */
 static const char *address_of(const struct peer *p) {
-  return p->dialled ? p->dialled : p->config.address;
+  return p->dialled ? p->dialled : p->config->address;
 }
 
 /* Why there is no session; where one goes over a third there is nothing to explain. */

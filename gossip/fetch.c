@@ -51,7 +51,7 @@ void fetches_drop_parked(struct fetches *f) {
 
 /* The table is there while something is in it. */
 static void table_end(struct fetches *f) {
-  if (f->n_used > 0)
+  if (f->table->n_used > 0)
     return;
   free(f->table);
   f->table = NULL;
@@ -74,7 +74,7 @@ static enum err place_fill(struct fetches *f, struct fetch *fetch, const struct 
   }
   f->budget->used += m->n_payload;
   *fetch = (struct fetch){.step = FETCH_PARKED, .manifest = *m, .payload = payload, .have = have, .n_chunks = n_chunks};
-  f->n_used++;
+  f->table->n_used++;
   return ERR_OK;
 }
 
@@ -85,11 +85,12 @@ static enum err fetch_place(struct fetches *f, const struct manifest *m, struct 
     *out_fetch = fetch;
     return ERR_OK;
   }
-  if (f->n_used == MAX_FETCHES || m->n_payload > f->budget->limit - f->budget->used)
+  bool is_full = f->table && f->table->n_used == MAX_FETCHES;
+  if (is_full || m->n_payload > f->budget->limit - f->budget->used)
     fetches_drop_parked(f);
   if (!f->table && !(f->table = calloc(1, sizeof *f->table)))
     return ERR_NO_MEMORY;
-  if (f->n_used == MAX_FETCHES)
+  if (f->table->n_used == MAX_FETCHES)
     return ERR_BUSY;
   fetch = find(f, FETCH_FREE, NULL);
   enum err e = place_fill(f, fetch, m);
@@ -112,35 +113,36 @@ enum err fetch_start(struct fetches *f, size_t job, const struct manifest *m, ui
   fetch->step = FETCH_RUNNING;
   fetch->job = job;
   fetch->manifest = *m;
-  fetch->turn = f->next_turn++;
+  struct fetch_table *t = f->table;
+  fetch->turn = t->next_turn++;
   if (was_idle) {
-    f->progress_ms = f->rate_ms = now_ms;
-    f->rate_bytes = 0;
-    f->n_repeats = 0;
+    t->progress_ms = t->rate_ms = now_ms;
+    t->rate_bytes = 0;
+    t->n_repeats = 0;
   }
   return ERR_OK;
 }
 
-static bool is_requested(const struct fetches *f, const struct fetch *fetch, uint32_t index) {
-  for (size_t i = 0; i < f->n_requests; i++)
-    if (f->table->requests[i].fetch == fetch && f->table->requests[i].index == index)
+static bool is_requested(const struct fetch_table *t, const struct fetch *fetch, uint32_t index) {
+  for (size_t i = 0; i < t->n_requests; i++)
+    if (t->requests[i].fetch == fetch && t->requests[i].index == index)
       return true;
   return false;
 }
 
-static bool is_wanted(const struct fetches *f, const struct fetch *fetch, uint32_t index) {
-  return index < fetch->n_chunks && !has_chunk(fetch, index) && !is_requested(f, fetch, index);
+static bool is_wanted(const struct fetch_table *t, const struct fetch *fetch, uint32_t index) {
+  return index < fetch->n_chunks && !has_chunk(fetch, index) && !is_requested(t, fetch, index);
 }
 
 /* The earliest fetch of which chunks are still to be asked for, and the first of them. */
-static struct fetch *next_wanted(struct fetches *f, uint32_t *out_index) {
+static struct fetch *next_wanted(struct fetch_table *t, uint32_t *out_index) {
   struct fetch *best = NULL;
-  for (size_t i = 0; f->table && i < MAX_FETCHES; i++) {
-    struct fetch *fetch = &f->table->slots[i];
+  for (size_t i = 0; i < MAX_FETCHES; i++) {
+    struct fetch *fetch = &t->slots[i];
     if (fetch->step != FETCH_RUNNING || (best && best->turn < fetch->turn))
       continue;
     for (uint32_t k = 0; k < fetch->n_chunks; k++)
-      if (is_wanted(f, fetch, k)) {
+      if (is_wanted(t, fetch, k)) {
         best = fetch;
         *out_index = k;
         break;
@@ -150,14 +152,17 @@ static struct fetch *next_wanted(struct fetches *f, uint32_t *out_index) {
 }
 
 bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **out_fetch) {
-  size_t room = f->window > f->n_requests ? f->window - f->n_requests : 0;
-  if (f->n_requests > 0 && room < f->window / 4) /* fewer and longer GETs */
+  struct fetch_table *t = f->table;
+  if (!t)
+    return false;
+  size_t room = f->window > t->n_requests ? f->window - t->n_requests : 0;
+  if (t->n_requests > 0 && room < f->window / 4) /* fewer and longer GETs */
     return false;
   uint32_t first = 0, count = 0;
-  struct fetch *fetch = next_wanted(f, &first);
+  struct fetch *fetch = next_wanted(t, &first);
   if (!fetch || room == 0)
     return false;
-  while (count < room && is_wanted(f, fetch, first + count))
+  while (count < room && is_wanted(t, fetch, first + count))
     count++;
   *out_get = (struct message_get){.root = fetch->manifest.payload_root,
                                   .job = fetch->manifest.job,
@@ -169,20 +174,21 @@ bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **o
 }
 
 void fetch_asked(struct fetches *f, struct fetch *fetch, const struct message_get *get, uint64_t now_ms) {
-  MUST(f->n_requests + get->count <= MAX_WINDOW_CHUNKS);
-  if (f->n_requests == 0 && f->n_repeats == 0)
-    f->progress_ms = now_ms;
+  struct fetch_table *t = f->table;
+  MUST(t->n_requests + get->count <= MAX_WINDOW_CHUNKS);
+  if (t->n_requests == 0 && t->n_repeats == 0)
+    t->progress_ms = now_ms;
   for (uint32_t i = 0; i < get->count; i++)
-    f->table->requests[f->n_requests++] = (struct fetch_request){.fetch = fetch,
-                                                                 .index = get->first + i,
-                                                                 .is_last = i + 1 == get->count,
-                                                                 .is_again = f->n_repeats > 0,
-                                                                 .sent_ms = now_ms};
+    t->requests[t->n_requests++] = (struct fetch_request){.fetch = fetch,
+                                                          .index = get->first + i,
+                                                          .is_last = i + 1 == get->count,
+                                                          .is_again = t->n_repeats > 0,
+                                                          .sent_ms = now_ms};
 }
 
-static void request_remove(struct fetches *f, size_t i) {
-  f->n_requests--;
-  memmove(&f->table->requests[i], &f->table->requests[i + 1], (f->n_requests - i) * sizeof *f->table->requests);
+static void request_remove(struct fetch_table *t, size_t i) {
+  t->n_requests--;
+  memmove(&t->requests[i], &t->requests[i + 1], (t->n_requests - i) * sizeof *t->requests);
 }
 
 static void window_fit(struct fetches *f, uint64_t took_ms) {
@@ -199,18 +205,18 @@ static void answer_measured(struct fetches *f, const struct fetch_request *r, ui
     return;
   if (r->is_last)
     window_fit(f, now_ms - r->sent_ms);
-  if (f->n_requests == 1)
+  if (f->table->n_requests == 1)
     fetches_add_rtt(f, now_ms - r->sent_ms);
   f->answer_ms = took_ms > f->answer_ms ? took_ms : f->answer_ms + (took_ms - f->answer_ms) / 8;
 }
 
 static void request_answered(struct fetches *f, const struct fetch *fetch, uint32_t index, uint64_t now_ms) {
-  for (size_t i = 0; i < f->n_requests; i++) {
+  for (size_t i = 0; i < f->table->n_requests; i++) {
     const struct fetch_request *r = &f->table->requests[i];
     if (r->fetch != fetch || r->index != index)
       continue;
     answer_measured(f, r, now_ms);
-    request_remove(f, i);
+    request_remove(f->table, i);
     return;
   }
 }
@@ -230,18 +236,17 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
         memcmp(f->table->slots[i].manifest.payload_root.bytes, chunk->root_prefix, ROOT_PREFIX_BYTES) == 0)
       fetch = &f->table->slots[i];
   if (!fetch)
-    return ERR_OK;
+    return ERR_REPLAY;
   if (chunk->index >= fetch->n_chunks || chunk->n_data != chunk_bytes(fetch, chunk->index))
     return ERR_MESSAGE;
   if (has_chunk(fetch, chunk->index))
-    return ERR_OK;
+    return ERR_REPLAY;
   chunk_put(f, fetch, chunk);
   fetch->have[chunk->index / 8] |= (uint8_t)(1u << (chunk->index % 8));
   fetch->n_have++;
-  f->progress_ms = now_ms;
-  f->n_repeats = 0;
-  f->rate_bytes += chunk->n_data;
-  f->received_bytes += chunk->n_data;
+  f->table->progress_ms = now_ms;
+  f->table->n_repeats = 0;
+  f->table->rate_bytes += chunk->n_data;
   request_answered(f, fetch, chunk->index, now_ms);
   if (fetch->n_have == fetch->n_chunks)
     *out_complete = fetch;
@@ -249,10 +254,10 @@ enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint6
 }
 
 /* Takes the fetch's requests back. */
-static void requests_forget(struct fetches *f, const struct fetch *fetch) {
-  for (size_t i = f->n_requests; i-- > 0;)
-    if (f->table->requests[i].fetch == fetch)
-      request_remove(f, i);
+static void requests_forget(struct fetch_table *t, const struct fetch *fetch) {
+  for (size_t i = t->n_requests; i-- > 0;)
+    if (t->requests[i].fetch == fetch)
+      request_remove(t, i);
 }
 
 uint8_t *fetch_take(struct fetches *f, struct fetch *fetch) {
@@ -264,17 +269,17 @@ uint8_t *fetch_take(struct fetches *f, struct fetch *fetch) {
 }
 
 void fetch_park(struct fetches *f, struct fetch *fetch) {
-  requests_forget(f, fetch);
+  requests_forget(f->table, fetch);
   fetch->step = FETCH_PARKED;
 }
 
 void fetch_drop(struct fetches *f, struct fetch *fetch) {
-  requests_forget(f, fetch);
+  requests_forget(f->table, fetch);
   f->budget->used -= fetch->manifest.n_payload;
   free(fetch->payload);
   free(fetch->have);
   *fetch = (struct fetch){0};
-  f->n_used--;
+  f->table->n_used--;
   table_end(f);
 }
 
@@ -285,7 +290,8 @@ void fetches_cancel(struct fetches *f, size_t job) {
 }
 
 void fetches_renew(struct fetches *f) {
-  f->n_requests = 0;
+  if (f->table)
+    f->table->n_requests = 0;
 }
 
 void fetches_add_rtt(struct fetches *f, uint64_t rtt_ms) {
@@ -297,23 +303,24 @@ static uint64_t repeat_ms(const struct fetches *f) {
   uint64_t wait_ms = FETCH_REPEAT_MS;
   if (4 * f->answer_ms > (double)wait_ms)
     wait_ms = (uint64_t)(4 * f->answer_ms);
-  return wait_ms * ((UINT64_C(2) << f->n_repeats) - 1);
+  return wait_ms * ((UINT64_C(2) << f->table->n_repeats) - 1);
 }
 
 struct fetch *fetches_tick(struct fetches *f, uint64_t now_ms) {
   struct fetch *running = fetch_running(f, NULL);
   if (!running)
     return NULL;
-  if (now_ms - f->rate_ms >= FETCH_RATE_MS) {
-    bool is_slow = f->rate_bytes < FETCH_RATE_BYTES;
-    f->rate_ms = now_ms;
-    f->rate_bytes = 0;
+  struct fetch_table *t = f->table;
+  if (now_ms - t->rate_ms >= FETCH_RATE_MS) {
+    bool is_slow = t->rate_bytes < FETCH_RATE_BYTES;
+    t->rate_ms = now_ms;
+    t->rate_bytes = 0;
     if (is_slow)
       return running;
   }
-  if (f->n_requests > 0 && now_ms - f->progress_ms >= repeat_ms(f)) {
-    f->n_requests = 0;
-    f->n_repeats += f->n_repeats < MAX_REPEATS;
+  if (t->n_requests > 0 && now_ms - t->progress_ms >= repeat_ms(f)) {
+    t->n_requests = 0;
+    t->n_repeats += t->n_repeats < MAX_REPEATS;
   }
   return NULL;
 }
@@ -324,6 +331,7 @@ uint64_t fetches_due_ms(const struct fetches *f) {
     is_running = is_running || f->table->slots[i].step == FETCH_RUNNING;
   if (!is_running)
     return UINT64_MAX;
-  uint64_t rate_ms = f->rate_ms + FETCH_RATE_MS, again_ms = f->progress_ms + repeat_ms(f);
-  return f->n_requests > 0 && again_ms < rate_ms ? again_ms : rate_ms;
+  const struct fetch_table *t = f->table;
+  uint64_t rate_ms = t->rate_ms + FETCH_RATE_MS, again_ms = t->progress_ms + repeat_ms(f);
+  return t->n_requests > 0 && again_ms < rate_ms ? again_ms : rate_ms;
 }

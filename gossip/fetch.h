@@ -54,22 +54,22 @@ struct fetch_request {
 /* What is fetched or parked, and what was asked for: there only while something is. */
 struct fetch_table {
   struct fetch slots[MAX_FETCHES];
+  size_t n_used; /* slots that are not free */
   struct fetch_request requests[MAX_WINDOW_CHUNKS];
-};
-
-struct fetches {
-  struct fetch_budget *budget;
-  struct fetch_table *table; /* NULL: nothing */
-  size_t n_used;             /* slots that are not free */
   size_t n_requests;
-  size_t window; /* chunks */
   uint64_t next_turn;
-  uint64_t received_bytes;      /* of chunks that were wanted, ever */
   uint64_t progress_ms;         /* of the last chunk, or of the first GET */
   unsigned n_repeats;           /* since then */
   uint64_t rate_ms, rate_bytes; /* beginning of the 10 s in work and what came in them */
-  double rtt_ms;                /* smoothed; < 0: unknown */
-  double answer_ms;             /* from a GET to a chunk of it: the longest of late, which fades */
+};
+
+/* What is known of the way to a peer, and what is fetched by it now. */
+struct fetches {
+  struct fetch_budget *budget;
+  struct fetch_table *table; /* NULL: nothing */
+  double rtt_ms;             /* smoothed; < 0: unknown */
+  double answer_ms;          /* from a GET to a chunk of it: the longest of late, which fades */
+  size_t window;             /* chunks */
 };
 
 void fetches_init(struct fetches *f, struct fetch_budget *budget);
@@ -83,8 +83,8 @@ MUST_USE enum err fetch_start(struct fetches *f, size_t job, const struct manife
 bool fetch_next(struct fetches *f, struct message_get *out_get, struct fetch **out_fetch);
 void fetch_asked(struct fetches *f, struct fetch *fetch, const struct message_get *get, uint64_t now_ms);
 
-/* A chunk. Not asked for: ignored. ERR_MESSAGE: its length or index is wrong. `*out_complete`: the fetch whose last
- * chunk it was, else NULL. */
+/* A chunk. ERR_REPLAY: it is of nothing that is fetched, or here already; ERR_MESSAGE: its length or index is wrong. `*out_complete`:
+ * the fetch whose last chunk it was, else NULL. */
 MUST_USE enum err fetch_chunk(struct fetches *f, const struct message_chunk *chunk, uint64_t now_ms,
                               struct fetch **out_complete);
 

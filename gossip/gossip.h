@@ -29,8 +29,8 @@ enum { GOSSIP_VERSION = 3, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEA
 
 struct gossip_peer_config {
   struct identity_key key;
-  char name[MAX_NAME_BYTES];
-  char address[MAX_ADDRESS_BYTES]; /* tcp://host:port or ipc://path; "" = it dials us */
+  const char *name;
+  const char *address; /* tcp://host:port or ipc://path, < MAX_ADDRESS_BYTES; "" = it dials us */
 };
 
 struct gossip_job_config {
@@ -51,7 +51,7 @@ struct gossip_config {
   uint64_t boot_epoch;
   const char *const *listen; /* tcp://host:port, ipc://path */
   size_t n_listen;
-  const struct gossip_peer_config *peers; /* ascending by key, without duplicates, not ourselves; copied */
+  const struct gossip_peer_config *peers; /* ascending by key, without duplicates, not ourselves; borrowed for life */
   size_t n_peers;
   const struct gossip_job_config *const *jobs; /* borrowed for life, all but the array itself */
   size_t n_jobs;                               /* 0: it only asks for job files */

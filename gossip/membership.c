@@ -13,14 +13,14 @@ static bool is_partner(const struct peer *p) {
 }
 
 static const struct member *row_of(const struct gossip *g, const struct peer *p) {
-  return members_find(g->members, &p->config.key);
+  return members_find(g->members, &p->config->key);
 }
 
 /* The table may have changed: so may its times, and there may be news. */
 static void changed(struct gossip *g) {
-  g->members_due_ms = 0;
+  g->company->due_ms = 0;
   for (size_t i = 0; i < g->n_peers; i++)
-    if (is_partner(&g->peers[i]) && g->companions[i].told != g->members->change)
+    if (is_partner(&g->peers[i]) && g->company->of[i].told != g->members->change)
       peer_stir(g, &g->peers[i]);
 }
 
@@ -31,7 +31,7 @@ static void arm(struct gossip *g, struct peer *p) {
 void membership_heard(struct gossip *g, struct peer *p) {
   if (!membership_is_on(g) || !is_partner(p))
     return;
-  probe_heard(&companion_of(g, p)->probe, &g->probing, session_beat_ms(g, p), node_now(g));
+  probe_heard(&companion_of(g, p)->probe, &g->company->probing, session_beat_ms(g, p), node_now(g));
   arm(g, p);
 }
 
@@ -46,27 +46,27 @@ static void send_sync(struct gossip *g, struct peer *p) {
 /* ---- one comparison at a time: lists of many members are long, and what else is sent waits for them ----------------------- */
 
 static bool is_comparing(const struct gossip *g, const struct peer *p) {
-  return g->comparing == peer_index(g, p) && node_now(g) < g->compare_until_ms;
+  return g->company->comparing == peer_index(g, p) && node_now(g) < g->company->compare_until_ms;
 }
 
 /* Something of the comparison with the peer came or goes. */
 static void compare_go_on(struct gossip *g, const struct peer *p) {
   if (!is_comparing(g, p))
-    g->compare_begun_ms = node_now(g);
-  g->comparing = peer_index(g, p);
-  g->compare_until_ms = node_now(g) + COMPARE_BEATS * session_beat_ms(g, p);
+    g->company->compare_begun_ms = node_now(g);
+  g->company->comparing = peer_index(g, p);
+  g->company->compare_until_ms = node_now(g) + COMPARE_BEATS * session_beat_ms(g, p);
 }
 
 static void compare_over(struct gossip *g, const struct peer *p) {
   if (is_comparing(g, p))
-    g->compare_until_ms = g->members_due_ms = 0;
+    g->company->compare_until_ms = g->company->due_ms = 0;
 }
 
 /* The one after the last one that waits; NULL: nobody does. */
 static struct peer *compare_next(const struct gossip *g) {
   for (size_t i = 1; i <= g->n_peers; i++) {
-    size_t at = (g->comparing + i) % g->n_peers;
-    if (g->companions[at].is_compare_due && is_partner(&g->peers[at]))
+    size_t at = (g->company->comparing + i) % g->n_peers;
+    if (g->company->of[at].is_compare_due && is_partner(&g->peers[at]))
       return &g->peers[at];
   }
   return NULL;
@@ -74,12 +74,12 @@ static struct peer *compare_next(const struct gossip *g) {
 
 static bool may_compare(const struct gossip *g, const struct peer *p) {
   uint64_t now_ms = node_now(g), most_ms = COMPARE_MAX_BEATS * g->members->config.beat_ms;
-  bool is_own_turn = is_comparing(g, p) && (now_ms - g->compare_begun_ms < most_ms || !compare_next(g));
-  return now_ms >= g->compare_until_ms || is_own_turn;
+  bool is_own_turn = is_comparing(g, p) && (now_ms - g->company->compare_begun_ms < most_ms || !compare_next(g));
+  return now_ms >= g->company->compare_until_ms || is_own_turn;
 }
 
 static void compare_begin(struct gossip *g) {
-  struct peer *p = node_now(g) < g->compare_until_ms ? NULL : compare_next(g);
+  struct peer *p = node_now(g) < g->company->compare_until_ms ? NULL : compare_next(g);
   if (!p)
     return;
   struct companion *c = companion_of(g, p);
@@ -132,7 +132,7 @@ void membership_down(struct gossip *g, struct peer *p) {
 /* ---- probes --------------------------------------------------------------------------------------------------------------- */
 
 static void ask(struct gossip *g, struct peer *to, const struct peer *about) {
-  struct message m = {.type = MESSAGE_SEEK, .seek = {about->config.key}};
+  struct message m = {.type = MESSAGE_SEEK, .seek = {about->config->key}};
   send_message(g, to, &m);
 }
 
@@ -173,7 +173,7 @@ void membership_probe(struct gossip *g, struct peer *p) {
   uint64_t now_ms = node_now(g);
   if (g->late_ms > AWAY_MS)
     probe_slept(&companion_of(g, p)->probe, g->late_ms + AWAY_GRACE_MS);
-  enum probe_step step = probe_tick(&companion_of(g, p)->probe, &g->probing, session_beat_ms(g, p), now_ms);
+  enum probe_step step = probe_tick(&companion_of(g, p)->probe, &g->company->probing, session_beat_ms(g, p), now_ms);
   if (step == PROBE_ASK)
     ask_around(g, p);
   else if (step == PROBE_MISS)
@@ -316,8 +316,8 @@ void membership_on_list(struct gossip *g, struct peer *p, const struct message *
 static void sync_with_one(struct gossip *g) {
   struct peer *helpers[PROBE_HELPERS];
   uint64_t every_ms = SYNC_BEATS * g->members->config.beat_ms;
-  bool is_first = g->sync_ms == 0;
-  g->sync_ms = node_now(g) + (is_first ? 1 + rng_below(&g->rng, every_ms) : every_ms);
+  bool is_first = g->company->sync_ms == 0;
+  g->company->sync_ms = node_now(g) + (is_first ? 1 + rng_below(&g->rng, every_ms) : every_ms);
   if (is_first || pick_helpers(g, NULL, helpers) == 0)
     return;
   compare_with(g, helpers[0]);
@@ -325,16 +325,16 @@ static void sync_with_one(struct gossip *g) {
 
 void membership_tick(struct gossip *g) {
   uint64_t now_ms = node_now(g);
-  if (!membership_is_on(g) || now_ms < g->members_due_ms)
+  if (!membership_is_on(g) || now_ms < g->company->due_ms)
     return;
-  if (now_ms >= g->sync_ms)
+  if (now_ms >= g->company->sync_ms)
     sync_with_one(g);
   compare_begin(g);
   uint64_t due_ms = members_tick(g->members, now_ms);
   changed(g);
-  g->members_due_ms = due_ms < g->sync_ms ? due_ms : g->sync_ms;
-  if (compare_next(g) && g->compare_until_ms < g->members_due_ms)
-    g->members_due_ms = g->compare_until_ms;
+  g->company->due_ms = due_ms < g->company->sync_ms ? due_ms : g->company->sync_ms;
+  if (compare_next(g) && g->company->compare_until_ms < g->company->due_ms)
+    g->company->due_ms = g->company->compare_until_ms;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------------------- */
@@ -347,7 +347,7 @@ enum err membership_init(struct gossip *g) {
   if (!keys)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < g->n_peers; i++)
-    keys[i] = g->peers[i].config.key;
+    keys[i] = g->peers[i].config->key;
   struct members_config config = {.key = g->self.key,
                                   .boot_epoch = c->boot_epoch,
                                   .name = c->name ? c->name : "",
@@ -359,8 +359,8 @@ enum err membership_init(struct gossip *g) {
                                   .seal = g->seals->members_seal(&g->self)};
   memcpy(config.swarm.bytes, c->swarm, sizeof config.swarm.bytes);
   g->members = calloc(1, sizeof *g->members);
-  g->companions = calloc(g->n_peers + 1, sizeof *g->companions);
-  enum err e = g->members && g->companions ? members_init(g->members, &config, node_now(g)) : ERR_NO_MEMORY;
+  g->company = calloc(1, sizeof *g->company + g->n_peers * sizeof *g->company->of);
+  enum err e = g->members && g->company ? members_init(g->members, &config, node_now(g)) : ERR_NO_MEMORY;
   free(keys);
   return e;
 }
@@ -369,7 +369,7 @@ void membership_done(struct gossip *g) {
   if (g->members)
     members_done(g->members);
   free(g->members);
-  free(g->companions);
+  free(g->company);
   g->members = NULL;
 }
 
@@ -396,7 +396,7 @@ static bool is_numeric(const char *address) {
 
 bool membership_address(const struct gossip *g, const struct peer *p, size_t k, char out_address[MAX_ADDRESS_BYTES]) {
   return membership_is_on(g) && members_address(row_of(g, p), k, out_address) && is_numeric(out_address) &&
-         strcmp(out_address, p->config.address) != 0;
+         strcmp(out_address, p->config->address) != 0;
 }
 
 /* ---- showing ------------------------------------------------------------------------------------------------------------------------ */

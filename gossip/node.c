@@ -80,8 +80,8 @@ static void node_tick(struct gossip *g) {
 
 uint64_t node_due_ms(const struct gossip *g) {
   uint64_t due_ms = due_first(&g->due);
-  if (membership_is_on(g) && g->members_due_ms < due_ms)
-    due_ms = g->members_due_ms;
+  if (membership_is_on(g) && g->company->due_ms < due_ms)
+    due_ms = g->company->due_ms;
   return g->relay_due_ms < due_ms ? g->relay_due_ms : due_ms;
 }
 
@@ -113,7 +113,7 @@ struct peer *peer_of_conn(struct gossip *g, uint64_t conn, uint32_t index) {
 
 struct peer *peer_find(const struct gossip *g, const struct identity_key *key) {
   for (size_t i = 0; i < g->n_peers; i++)
-    if (identity_key_equal(&g->peers[i].config.key, key))
+    if (identity_key_equal(&g->peers[i].config->key, key))
       return &g->peers[i];
   return NULL;
 }
@@ -285,12 +285,7 @@ void peer_explain(struct gossip *g, struct peer *p, enum err reason, const char 
 
 static enum err peer_init(struct gossip *g, struct peer *p, const struct gossip_peer_config *config,
                           char out_why[MAX_REASON_BYTES]) {
-  p->config.key = config->key;
-  p->config.address = strdup(config->address);
-  if (!p->config.address) {
-    snprintf(out_why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
-    return ERR_NO_MEMORY;
-  }
+  p->config = config;
   p->live_ms = p->down_ms = p->info.since_ms = node_now(g);
   p->info.reason = ERR_NO_SESSION;
   sentence_set(p, config->address[0] ? "not yet connected" : "it has no address here and has not dialled us");
@@ -373,7 +368,6 @@ static enum err tables_new(struct gossip *g, const struct node_means *means, con
 /* What of it stands in tables of our own is added to them. */
 static void config_take(struct gossip *g, const struct gossip_config *config) {
   g->config = *config;
-  g->config.peers = NULL;
   g->config.jobs = NULL;
   g->config.n_jobs = 0;
   if (g->config.beat_s == 0)
@@ -428,7 +422,6 @@ void node_free(struct gossip *g) {
     serves_clear(&p->serves);
     fetches_done(&p->fetches);
     free(p->other_jobs);
-    free(p->config.address);
     free(p->dialled);
     free(p->info.sentence);
     free(p->info.drops);

@@ -132,11 +132,17 @@ struct companion {
   bool is_compare_due;   /* another comparison is under way */
 };
 
+/* What a node with membership keeps beside the table of members. */
+struct company {
+  struct probe_self probing;
+  uint64_t due_ms, sync_ms;                    /* due: of the next tick that does something */
+  size_t comparing;                            /* with this peer … */
+  uint64_t compare_begun_ms, compare_until_ms; /* … which is over then; 0: with nobody */
+  struct companion of[];                       /* [n_peers] */
+};
+
 struct peer {
-  struct {
-    struct identity_key key;
-    char *address; /* own */
-  } config;
+  const struct gossip_peer_config *config;
   uint8_t x25519[X25519_BYTES];
   struct peer_info info; /* has_session: both have said HELLO */
 
@@ -191,14 +197,10 @@ struct gossip {
   struct fetch_budget budget;
   struct strangers strangers;
   struct notes notes;
-  struct rng rng;               /* jitter */
-  struct members *members;      /* NULL: there is no membership */
-  struct companion *companions; /* of each peer; NULL: the same */
-  struct probe_self probing;
-  uint64_t members_due_ms, sync_ms;
-  size_t comparing;                            /* with this peer … */
-  uint64_t compare_begun_ms, compare_until_ms; /* … which is over then; 0: with nobody */
-  struct relay *relay;                         /* NULL: none was needed yet */
+  struct rng rng;          /* jitter */
+  struct members *members; /* NULL: there is no membership … */
+  struct company *company; /* … nor this */
+  struct relay *relay;     /* NULL: none was needed yet */
   uint64_t relay_due_ms;
   uint64_t sent_bytes, received_bytes;
   uint8_t *scratch; /* [MAX_CONTROL_BYTES] */
@@ -246,7 +248,7 @@ static inline size_t peer_index(const struct gossip *g, const struct peer *p) {
 }
 
 static inline struct companion *companion_of(const struct gossip *g, const struct peer *p) {
-  return &g->companions[peer_index(g, p)];
+  return &g->company->of[peer_index(g, p)];
 }
 
 static inline struct job_with *job_with(const struct gossip *g, const struct peer *p, size_t job) {
@@ -396,7 +398,7 @@ void membership_heard(struct gossip *g, struct peer *p);
 
 void membership_probe(struct gossip *g, struct peer *p); /* TIMER_PROBE */
 
-/* Suspicions, refutations, comparisons of tables; the next one is due at members_due_ms. */
+/* Suspicions, refutations, comparisons of tables; the next one is due at company.due_ms. */
 void membership_tick(struct gossip *g);
 
 /* The own epoch was raised. */

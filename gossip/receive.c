@@ -206,7 +206,7 @@ static enum err manifest_judge(const struct gossip *g, const struct peer *p, con
     return ERR_SCHEMA;
   if (!digest_equal(&m->contract, &g->jobs[job].config->contract))
     return ERR_CONTRACT;
-  if (!identity_key_equal(&m->origin, &p->config.key))
+  if (!identity_key_equal(&m->origin, &p->config->key))
     return ERR_ORIGIN;
   if (g->seals->verify_manifest(m) != ERR_OK)
     return ERR_SIGNATURE;
@@ -240,11 +240,10 @@ static void on_get(struct gossip *g, struct peer *p, const struct message *m) {
 
 static void on_chunk(struct gossip *g, struct peer *p, const struct message *m) {
   struct fetch *complete = NULL;
-  uint64_t before = p->fetches.received_bytes;
   enum err e = m->chunk.n_siblings == 0 ? fetch_chunk(&p->fetches, &m->chunk, node_now(g), &complete) : ERR_MESSAGE;
-  if (p->fetches.received_bytes > before)
+  if (e == ERR_OK)
     allowance_return(&p->allowance, allowance_cost(MESSAGE_CHUNK, frame_bytes(CHUNK_HEAD_BYTES + m->chunk.n_data)));
-  if (e != ERR_OK)
+  else if (e != ERR_REPLAY) /* a repeated GET is answered twice */
     peer_count(p, e);
   if (!complete)
     return;

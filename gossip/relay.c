@@ -99,7 +99,7 @@ enum err conn_frame_new(struct gossip *g, uint64_t conn, size_t n, uint8_t **out
       g->link.calls->frame_new(g->link.context, via->slots[SLOT_LIVE]->conn, conn_frame_bytes(conn, n), &frame);
   if (e != ERR_OK)
     return e;
-  head_write(frame + FRAME_HEAD_BYTES, &g->peers[conn_peer(conn)].config.key, RELAY_TO);
+  head_write(frame + FRAME_HEAD_BYTES, &g->peers[conn_peer(conn)].config->key, RELAY_TO);
   g->relay->outgoing = frame;
   g->relay->n_outgoing = RELAY_HEAD_BYTES + n;
   *out_frame = frame + FRAME_HEAD_BYTES + RELAY_HEAD_BYTES;
@@ -132,7 +132,7 @@ enum err conn_frame_send(struct gossip *g, uint64_t conn) {
 /* ---- which way to a peer -------------------------------------------------------------------------------------------- */
 
 bool relay_may_answer(const struct gossip *g, uint64_t conn) {
-  return conn_is_relayed(conn) && identity_key_compare(&g->peers[conn_peer(conn)].config.key, &g->self.key) < 0;
+  return conn_is_relayed(conn) && identity_key_compare(&g->peers[conn_peer(conn)].config->key, &g->self.key) < 0;
 }
 
 uint64_t relay_conn(const struct gossip *g, const struct peer *p) {
@@ -142,7 +142,7 @@ uint64_t relay_conn(const struct gossip *g, const struct peer *p) {
 
 /* Whether it is for us to look for a way to it. */
 static bool is_sought(const struct gossip *g, const struct peer *p) {
-  return !p->slots[SLOT_LIVE] && !peer_is_banned(g, p) && identity_key_compare(&g->self.key, &p->config.key) < 0;
+  return !p->slots[SLOT_LIVE] && !peer_is_banned(g, p) && identity_key_compare(&g->self.key, &p->config->key) < 0;
 }
 
 static size_t count_neighbours(const struct gossip *g) {
@@ -224,7 +224,7 @@ static void route_open(struct gossip *g, struct peer *p) {
 
 /* When something is to be done for a peer that is sought. */
 static uint64_t route_due_ms(const struct gossip *g, const struct peer *p) {
-  bool is_dialled = p->config.address[0] != '\0';
+  bool is_dialled = p->config->address[0] != '\0';
   uint64_t first_ms = p->down_ms + (is_dialled ? RELAY_AFTER_DIALS_MS : RELAY_AFTER_MS);
   uint64_t next_ms = g->relay ? row_of(g, p)->next_ms : 0;
   return next_ms > first_ms ? next_ms : first_ms;
@@ -276,7 +276,7 @@ static enum err carry(struct gossip *g, const struct peer *from, const struct me
     return ERR_BACKLOG;
   if (relay_queue_put(&g->relay->queue, peer_index(g, from), peer_index(g, to), n, &bytes) != ERR_OK)
     return ERR_BACKLOG;
-  head_write(bytes, &from->config.key, RELAY_FROM);
+  head_write(bytes, &from->config->key, RELAY_FROM);
   memcpy(bytes + RELAY_HEAD_BYTES, m->frame, m->n_frame);
   row_of(g, from)->carried_bytes += frame_bytes(n);
   peer_stir(g, to);
@@ -315,7 +315,7 @@ static void deliver(struct gossip *g, struct peer *via, const struct message_rel
     return;
   }
   char key[KEY_TEXT_BYTES], address[GATE_ADDRESS_BYTES];
-  key_text_write(&via->config.key, key);
+  key_text_write(&via->config->key, key);
   snprintf(address, sizeof address, "peer %.9s, which relays", key);
   uint8_t *frame = malloc(m->n_frame); /* it is opened in place */
   if (!frame) {

@@ -217,7 +217,7 @@ static bool is_preferred(const struct gossip *g, const struct peer *p, const str
                          const struct slot *fresh) {
   if (conn_is_relayed(live->conn) != conn_is_relayed(fresh->conn))
     return conn_is_relayed(live->conn);
-  bool we_are_lower = identity_key_compare(&g->self.key, &p->config.key) < 0;
+  bool we_are_lower = identity_key_compare(&g->self.key, &p->config->key) < 0;
   bool live_is_ours = live->session->ends.is_initiator, fresh_is_ours = fresh->session->ends.is_initiator;
   return live_is_ours == fresh_is_ours || fresh_is_ours == we_are_lower;
 }

@@ -137,10 +137,8 @@ static enum err dial(struct pull *p) {
   struct gossip_peer_config *peers = calloc(c->n_peers, sizeof *peers);
   enum err e = peers ? key_open(c, &id, p->why) : ERR_NO_MEMORY;
   for (size_t i = 0; i < c->n_peers && e == ERR_OK; i++) {
-    peers[i].key = c->peers[i].key;
-    snprintf(peers[i].name, sizeof peers[i].name, "%s", c->peers[i].name);
-    if (i == p->peer)
-      snprintf(peers[i].address, sizeof peers[i].address, "%s", c->peers[i].address);
+    const struct peer_config *peer = &c->peers[i];
+    peers[i] = (struct gossip_peer_config){peer->key, peer->name, i == p->peer ? peer->address : ""};
   }
   if (e == ERR_OK)
     e = open_gossip(p, id, peers);

@@ -29,7 +29,7 @@ static json_t *peers_json(const struct round_machine *m) {
     struct round_peer_view v;
     round_peer_view(m, i, &v);
     json_array_append_new(
-        rows, json_pack("{s:o, s:b, s:s, s:b, s:I, s:I, s:I, s:s}", "peer", json_text(m->self.names[i]), "session",
+        rows, json_pack("{s:o, s:b, s:s, s:b, s:I, s:I, s:I, s:s}", "peer", json_text(m->self.peers[i].name), "session",
                         p->has_session, "standing", v.standing == ERR_OK ? "ok" : err_name(v.standing), "waited_for",
                         v.is_waited_for, "copy_round", (json_int_t)p->inbox.copy.round, "held_round",
                         (json_int_t)p->inbox.held.round, "waiting_links", (json_int_t)p->inbox.n_queue, "last",

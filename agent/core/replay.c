@@ -49,7 +49,7 @@ static void take(struct replay *r, const struct record_head *h) {
 }
 
 static const char *peer_name(const struct replay *r, uint16_t peer) {
-  return peer < r->machine->self.n_peers ? r->machine->self.names[peer] : "";
+  return peer < r->machine->self.n_peers ? r->machine->self.peers[peer].name : "";
 }
 
 static void describe(const struct replay *r, const struct record_head *h, const uint8_t *body,
@@ -287,7 +287,7 @@ static enum err feed_trained(struct replay *r, uint64_t now_ms) {
 static bool may_be_written(const struct replay *r, const struct scribe_result *w) {
   const struct round_machine *m = r->machine;
   bool has_place = !m->unwritten[0] || !m->unwritten[1];
-  if (w->kind == SCRIBE_PUBLISH && w->error == ERR_OK && !m->publishing.manifest)
+  if (w->kind == SCRIBE_PUBLISH && w->error == ERR_OK && !m->publishing)
     return false;
   return w->error == ERR_OK || w->kind == SCRIBE_LOAD_MODEL || scribe_is_refused(w->kind, w->error) ||
          (err_is_temporary(w->error) && has_place);

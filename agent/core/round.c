@@ -46,7 +46,7 @@ void round_free(struct round_machine *m) {
   free(m->back.path);
   free(m->back.note);
   free(m->notice);
-  free(m->publishing.manifest);
+  free(m->publishing);
   scribe_job_free(m->held);
   for (size_t i = 0; i < N_UNWRITTEN; i++)
     scribe_job_free(m->unwritten[i]);

@@ -73,8 +73,7 @@ struct round_config {
 
 /* Who runs it, with whom. */
 struct round_self {
-  const struct identity_key *keys; /* [n_peers], ascending; borrowed */
-  const char *const *names;        /* [n_peers]; borrowed */
+  const struct gossip_peer_config *peers; /* [n_peers], ascending by key; borrowed */
   size_t n_peers;
   uint64_t boot_epoch;
   void *context; /* of the ports */

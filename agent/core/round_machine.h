@@ -29,6 +29,8 @@ struct round_machine {
   struct due pump_ms; /* of each peer: when its inbox is looked after next */
 
   enum phase phase;
+  bool starts_chain;            /* the next payload to be encoded is a full one … */
+  bool encodes_full;            /* … as is the one of the training in work */
   struct round_label committed; /* durable */
   struct round_label reached;   /* = committed, or the label of the commit under way */
   struct round_label in_work;   /* label of what is trained, gathered or merged */
@@ -36,25 +38,23 @@ struct round_machine {
   /* own chain */
   struct position own;    /* newest publication that is durable */
   uint64_t last_sequence; /* highest ever used */
-  bool starts_chain;      /* the next payload to be encoded is a full one … */
-  bool encodes_full;      /* … as is the one of the training in work */
-  struct {                /* handed to the scribe, not durable yet */
+  struct publishing {     /* handed to the scribe, not durable yet; own, NULL: nothing */
     struct position position;
-    uint8_t *manifest; /* own, [MANIFEST_BYTES] */
-  } publishing;
+    uint8_t manifest[MANIFEST_BYTES];
+  } * publishing;
 
   /* the round in work */
   uint64_t started_ms, clock_ms, deadline_ms; /* clock: own payload durable; deadline: length of the gather */
   struct deadline deadline;
   uint64_t training_ms;
-  bool has_loss; /* of the training in work; after a restart it is not known */
-  double train_loss;
+  double train_loss; /* of the training in work … */
+  bool has_loss;     /* … or, after a restart, not known */
+  bool commit_pending;
   uint32_t train_failures;
   uint32_t epoch_steps, steps;    /* in one epoch of ours; of the training in work or the last one */
   uint64_t next_training_ms;      /* not before */
   struct trainer_result *trained; /* waits for the commit before it, or for the raised epoch */
-  bool commit_pending;
-  struct scribe_job *held; /* that commit, while it waits for the training; NULL: it is being written */
+  struct scribe_job *held;        /* the pending commit, while it waits for the training; NULL: it is being written */
   uint64_t held_until_ms;
   enum resume_at resume_at;
 
@@ -69,6 +69,7 @@ struct round_machine {
   enum err halted;  /* ERR_OK: not halted */
   bool is_tight;    /* no room for an update of ours … */
   bool is_withheld; /* … so that the round in work has none */
+  bool is_short, has_failed;
   struct scribe_job *unwritten[N_UNWRITTEN];
   uint64_t retry_at_ms;
   uint64_t raising_above; /* highest epoch that was proved; 0: no raise is under way */
@@ -87,7 +88,6 @@ struct round_machine {
   uint64_t notice_round;      /* … until NOTICE_ROUNDS more than this one are committed */
 
   uint64_t finished_at_ms;
-  bool is_short, has_failed;
 
   /* shown */
   struct {

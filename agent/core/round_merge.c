@@ -193,8 +193,8 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
 
 static void fill_contribution(const struct round_machine *m, size_t peer, struct store_contribution *c) {
   const struct round_peer *p = &m->peers[peer];
-  memcpy(c->origin, m->self.keys[peer].bytes, sizeof c->origin);
-  snprintf(c->name, sizeof c->name, "%s", m->self.names[peer]);
+  memcpy(c->origin, m->self.peers[peer].key.bytes, sizeof c->origin);
+  snprintf(c->name, sizeof c->name, "%s", m->self.peers[peer].name);
   c->reason = p->last_reason;
   c->lag = p->last_lag;
   c->weight = p->last_weight;

@@ -37,38 +37,35 @@ struct round_peer {
   bool has_session;
   bool has_hello; /* in this session, for this job, with equal schema and contract */
   bool has_state; /* since the last HELLO */
-  struct peer_state state;
-  uint64_t round_told;         /* that it has committed, by its last HELLO or STATE */
-  struct wire_notice *noticed; /* own: what its last STATE told, sessions and all; NULL: nothing */
+  bool is_absent, is_slow, is_quarantined;
+  bool has_news;               /* a HELLO or an update came since the last gather ended */
+  bool must_prove;             /* it claimed a round and had no update to show for it: see round_peer_vouched */
+  bool has_offered;            /* an update came since the jump in work began */
+  bool is_slow_to_download;    /* its full copy did not come at a bearable speed in that jump */
+  bool is_heard;               /* in the gather that runs or ran last */
+  bool has_open_sample;        /* it was missing, and is sampled with its true lateness when it comes */
   enum err link_reason;        /* why there is no session; ERR_OK while one stands */
   enum err job_reason;         /* why the job is refused: stands until a HELLO says otherwise */
-
-  bool is_absent, is_slow, is_quarantined;
+  uint32_t epoch_steps;        /* as it said last; 0: never */
+  struct peer_state state;     /* as it said last */
+  uint64_t round_told;         /* that it has committed, by its last HELLO or STATE */
+  struct wire_notice *noticed; /* own: what its last STATE told, sessions and all; NULL: nothing */
   uint32_t missed_without_session, missed_with_session; /* in a row */
 
-  bool has_news;            /* a HELLO or an update came since the last gather ended */
-  struct chain_mark seen;   /* held when that gather ended */
+  struct chain_mark seen;   /* held when the last gather ended */
   struct chain_mark merged; /* newest place of its chain that a merge used */
   struct copy_place next;   /* of its copy, once the links that the merge in work took are applied */
   uint64_t taken_sequence;  /* of ours, by its DONE */
   uint64_t lost_at_ms;      /* when its last session ended */
-  uint32_t epoch_steps;     /* as it said last; 0: never */
-
-  /* jumping */
   uint64_t signed_round;    /* highest round of an update that it has signed */
-  bool must_prove;          /* it claimed a round and had no update to show for it: see round_peer_vouched */
-  bool has_offered;         /* an update came since the jump in work began */
-  bool is_slow_to_download; /* its full copy did not come at a bearable speed in that jump */
 
   /* the gather that runs or ran last */
-  bool is_heard;
-  int64_t arrival_ms;   /* after our payload was durable; −1 = not heard */
-  bool has_open_sample; /* it was missing, and is sampled with its true lateness when it comes */
+  int64_t arrival_ms; /* after our payload was durable; −1 = not heard */
   uint64_t open_sample, open_round, open_clock_ms;
 
   /* the last merge */
-  enum err last_reason;
   double last_weight;
+  enum err last_reason;
   uint32_t last_lag;
 };
 

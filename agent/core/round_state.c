@@ -165,7 +165,7 @@ static const struct field notice_fields[] = {
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
 bool round_state_is_quiet(const struct round_machine *m) {
-  return !m->trained && !m->held && !m->commit_pending && !m->publishing.manifest && !m->unwritten[0] &&
+  return !m->trained && !m->held && !m->commit_pending && !m->publishing && !m->unwritten[0] &&
          m->back.stage == BACK_NONE;
 }
 
@@ -209,10 +209,11 @@ void round_state_write(const struct round_machine *m, struct writer *w) {
   FIELDS_WRITE(config_fields, m->config, w);
   writer_u16(w, (uint16_t)m->self.n_peers);
   for (size_t i = 0; i < m->self.n_peers; i++) {
-    size_t n = strlen(m->self.names[i]);
-    writer_bytes(w, m->self.keys[i].bytes, sizeof m->self.keys[i].bytes);
+    const struct gossip_peer_config *peer = &m->self.peers[i];
+    size_t n = strlen(peer->name);
+    writer_bytes(w, peer->key.bytes, sizeof peer->key.bytes);
     writer_u8(w, (uint8_t)n);
-    writer_bytes(w, m->self.names[i], n);
+    writer_bytes(w, peer->name, n);
   }
   FIELDS_WRITE(machine_fields, m, w);
   write_deadline(&m->deadline, w);
@@ -226,9 +227,8 @@ void round_state_write(const struct round_machine *m, struct writer *w) {
 void round_lent_free(struct round_lent *lent) {
   if (!lent)
     return;
-  free(lent->keys);
+  free(lent->peers);
   free(lent->names);
-  free(lent->pointers);
   free(lent);
 }
 
@@ -239,19 +239,19 @@ void state_read_manifest(struct cursor *c, struct manifest *out_manifest) {
 }
 
 static enum err read_names(struct cursor *c, size_t n, struct round_lent *out) {
-  out->keys = calloc(n + 1, sizeof *out->keys);
+  out->peers = calloc(n + 1, sizeof *out->peers);
   out->names = calloc(n + 1, sizeof *out->names);
-  out->pointers = calloc(n + 1, sizeof *out->pointers);
-  if (!out->keys || !out->names || !out->pointers)
+  if (!out->peers || !out->names)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < n && !c->failed; i++) {
-    cursor_bytes(c, out->keys[i].bytes, sizeof out->keys[i].bytes);
+    cursor_bytes(c, out->peers[i].key.bytes, sizeof out->peers[i].key.bytes);
     size_t n_name = cursor_u8(c);
     const uint8_t *name = n_name < MAX_NAME_BYTES ? cursor_view(c, n_name) : NULL;
     if (!name)
       return ERR_SYNTAX;
     memcpy(out->names[i], name, n_name);
-    out->pointers[i] = out->names[i];
+    out->peers[i].name = out->names[i];
+    out->peers[i].address = "";
   }
   return c->failed ? ERR_SYNTAX : ERR_OK;
 }
@@ -336,7 +336,7 @@ enum err round_state_read(struct cursor *c, const struct round_ports *ports, voi
   FIELDS_READ(config_fields, c, &lent->config);
   size_t n_peers = cursor_u16(c);
   enum err e = c->failed || n_peers > MAX_PEERS ? ERR_SYNTAX : read_names(c, n_peers, lent);
-  struct round_self self = {.keys = lent->keys, .names = lent->pointers, .n_peers = n_peers, .context = context};
+  struct round_self self = {.peers = lent->peers, .n_peers = n_peers, .context = context};
   if (e == ERR_OK)
     e = round_new(&lent->config, &self, ports, &m);
   if (e == ERR_OK)

@@ -17,9 +17,8 @@ void round_state_write(const struct round_machine *m, struct writer *w);
 /* What the machine borrows. */
 struct round_lent {
   struct round_config config;
-  struct identity_key *keys;
+  struct gossip_peer_config *peers;
   char (*names)[MAX_NAME_BYTES];
-  const char **pointers;
 };
 
 void round_lent_free(struct round_lent *lent); /* NULL is allowed */

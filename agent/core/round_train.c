@@ -153,14 +153,14 @@ static void attach_payload(struct scribe_job *job, const struct manifest *manife
 static void state_publication(struct round_machine *m, struct scribe_job *job, struct manifest *manifest) {
   m->ports->sign(m->self.context, manifest, job->manifest);
   m->last_sequence = manifest->sequence;
-  m->publishing.position = link_place(manifest).position;
-  free(m->publishing.manifest);
-  m->publishing.manifest = malloc(MANIFEST_BYTES);
-  MUST(m->publishing.manifest != NULL);
-  memcpy(m->publishing.manifest, job->manifest, MANIFEST_BYTES);
+  free(m->publishing);
+  m->publishing = malloc(sizeof *m->publishing);
+  MUST(m->publishing != NULL);
+  m->publishing->position = link_place(manifest).position;
+  memcpy(m->publishing->manifest, job->manifest, MANIFEST_BYTES);
   job->publication.boot_epoch = manifest->boot_epoch;
   job->publication.sequence = manifest->sequence;
-  job->publication.chain = m->publishing.position.chain;
+  job->publication.chain = m->publishing->position.chain;
 }
 
 /* A training that failed publishes that there is nothing, and so does one for whose update there is no room: its steps stay
@@ -248,10 +248,10 @@ void machine_publish_waiting(struct round_machine *m) {
 }
 
 void machine_on_published(struct round_machine *m, uint64_t now_ms) {
-  m->own = m->publishing.position;
-  m->ports->offer(m->self.context, m->publishing.manifest);
-  free(m->publishing.manifest);
-  m->publishing.manifest = NULL;
+  m->own = m->publishing->position;
+  m->ports->offer(m->self.context, m->publishing->manifest);
+  free(m->publishing);
+  m->publishing = NULL;
   if (m->train_failures >= TRAIN_FAILURES_PAUSE)
     machine_enter(m, PHASE_PAUSED);
   else

@@ -30,8 +30,8 @@ void agent_fail(struct agent *a, int exit_code, const char *event, const char *s
 
 const char *agent_name_of_key(const struct agent *a, const struct identity_key *key) {
   for (size_t i = 0; i < a->config->n_peers; i++)
-    if (identity_key_equal(key, &a->keys[i]))
-      return a->names[i];
+    if (identity_key_equal(key, &a->peers[i].key))
+      return a->peers[i].name;
   return identity_key_equal(key, identity_public(a->identity)) ? a->config->name : "";
 }
 
@@ -40,16 +40,11 @@ const char *agent_name_of_key(const struct agent *a, const struct identity_key *
 static enum err take_peers(struct agent *a) {
   size_t n = a->config->n_peers;
   a->peers = calloc(n + 1, sizeof *a->peers);
-  a->keys = calloc(n + 1, sizeof *a->keys);
-  a->names = calloc(n + 1, sizeof *a->names);
-  if (!a->peers || !a->keys || !a->names)
+  if (!a->peers)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < n; i++) {
     const struct peer_config *p = &a->config->peers[i];
-    a->peers[i].key = a->keys[i] = p->key;
-    a->names[i] = p->name;
-    snprintf(a->peers[i].name, sizeof a->peers[i].name, "%s", p->name);
-    snprintf(a->peers[i].address, sizeof a->peers[i].address, "%s", p->address);
+    a->peers[i] = (struct gossip_peer_config){p->key, p->name, p->address};
   }
   return ERR_OK;
 }
@@ -295,8 +290,6 @@ static void stop(struct agent *a) {
   store_close(a->store);
   identity_free(a->identity);
   free(a->peers);
-  free(a->keys);
-  free(a->names);
 }
 
 /* ---- loop --------------------------------------------------------------------------------------------------------- */

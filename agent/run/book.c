@@ -378,7 +378,7 @@ static void judge_again(struct agent *a, size_t peer, const struct known_file *k
   char text[MAX_REASON_BYTES];
   snprintf(text, sizeof text, "its %s@%" PRIu32 " has other contents than the one here, which stands", f->name,
            f->version);
-  agent_write_event(a, "job-file-differs", a->names[peer], text);
+  agent_write_event(a, "job-file-differs", a->peers[peer].name, text);
 }
 
 void book_on_file(struct agent *a, size_t peer, const struct job_file *f, const uint8_t *bytes, size_t n) {
@@ -397,11 +397,11 @@ void book_on_file(struct agent *a, size_t peer, const struct job_file *f, const 
   if (e != ERR_OK) {
     gossip_count(a->gossip, peer, err_drop_index(e) >= 0 ? e : e == ERR_LIMIT ? ERR_BUDGET : ERR_MESSAGE);
     if (e != ERR_BACKLOG)
-      log_event(LOG_WARNING, "job-file-refused", a->names[peer],
+      log_event(LOG_WARNING, "job-file-refused", a->peers[peer].name,
                 LOG_FIELDS(log_text("text", why[0] ? why : err_sentence(e))));
     return;
   }
-  if (write_file(a, 0, k, JOB_FILE_PROPOSED, NULL, a->names[peer]) == ERR_OK && is_trusted(a, &f->proposer))
+  if (write_file(a, 0, k, JOB_FILE_PROPOSED, NULL, a->peers[peer].name) == ERR_OK && is_trusted(a, &f->proposer))
     book_change(a, 0, k, JOB_FILE_ACCEPTED, false);
 }
 
@@ -410,7 +410,7 @@ static void offer(struct agent *a, size_t peer) {
   struct book_peer *p = &a->book.peers[peer];
   for (; p->next < a->book.n; p->next++) {
     const struct known_file *k = &a->book.files[p->next];
-    if (k->state == JOB_FILE_STOPPED || k->n_bytes == 0 || identity_key_equal(&k->file.proposer, &a->keys[peer]))
+    if (k->state == JOB_FILE_STOPPED || k->n_bytes == 0 || identity_key_equal(&k->file.proposer, &a->peers[peer].key))
       continue;
     if (gossip_send_job_file(a->gossip, peer, k->bytes, k->n_bytes) != ERR_OK)
       return;

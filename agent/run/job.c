@@ -189,7 +189,7 @@ enum err job_start_round(struct agent_job *j) {
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
   };
-  struct round_self self = {a->keys, a->names, a->config->n_peers, a->boot_epoch, j};
+  struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j};
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(j->rules.link_bytes, j->rules.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
                 &commit_bytes);
@@ -260,7 +260,7 @@ enum err job_read_past(struct agent_job *j, struct store *store) {
   enum err e = past->positions ? store_resume(store, &j->id, &past->from, past->why) : ERR_NO_MEMORY;
   for (size_t i = 0; e == ERR_OK && i < a->config->n_peers; i++) {
     struct position *p = &past->positions[i];
-    e = store_position(store, &j->id, a->keys[i].bytes, &p->boot_epoch, &p->sequence);
+    e = store_position(store, &j->id, a->peers[i].key.bytes, &p->boot_epoch, &p->sequence);
   }
   if (e == ERR_OK)
     e = load_own(j, store, &past->from.half, &past->half);

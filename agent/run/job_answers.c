@@ -144,7 +144,7 @@ void answer_job_file(struct agent *a, uint64_t client, const json_t *request) {
   const char *peer = json_string_value(json_object_get(request, "peer"));
   size_t from = SIZE_MAX;
   for (size_t i = 0; peer && i < a->config->n_peers; i++)
-    if (strcmp(a->names[i], peer) == 0)
+    if (strcmp(a->peers[i].name, peer) == 0)
       from = i;
   if (peer && from == SIZE_MAX) {
     control_fail(a->control, client, ERR_NOT_FOUND, "there is no peer of that name", "`starling peer list` shows them");

@@ -103,8 +103,6 @@ struct agent {
   struct swarm_id swarm;
 
   struct gossip_peer_config *peers; /* [config->n_peers], ascending by key */
-  struct identity_key *keys;        /* [config->n_peers] */
-  const char **names;               /* [config->n_peers] */
 
   struct store *store; /* until the scribe takes it over */
   uint64_t boot_epoch;

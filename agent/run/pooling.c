@@ -15,7 +15,8 @@ enum err pooling_start(struct agent_job *j) {
   size_t n_before = 0;
   if (c->scale.rule != SCALE_POOLED)
     return ERR_OK;
-  while (n_before < a->config->n_peers && identity_key_compare(&a->keys[n_before], identity_public(a->identity)) < 0)
+  while (n_before < a->config->n_peers &&
+         identity_key_compare(&a->peers[n_before].key, identity_public(a->identity)) < 0)
     n_before++;
   return pool_new(a->config->n_peers, n_before, contract_n_measured(c), &j->pool);
 }
@@ -37,9 +38,9 @@ static void refuse_others(struct agent_job *j) {
       continue;
     round_on_refused_job(j->round, i, ERR_POOL, clock_ms());
     gossip_count(j->agent->gossip, i, ERR_POOL);
-    log_event(LOG_WARNING, err_name(ERR_POOL), j->agent->names[i],
+    log_event(LOG_WARNING, err_name(ERR_POOL), j->agent->peers[i].name,
               LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", err_sentence(ERR_POOL))));
-    agent_write_event(j->agent, err_name(ERR_POOL), j->agent->names[i], err_sentence(ERR_POOL));
+    agent_write_event(j->agent, err_name(ERR_POOL), j->agent->peers[i].name, err_sentence(ERR_POOL));
   }
 }
 
@@ -95,6 +96,6 @@ bool pooling_waits(const struct agent_job *j, char *out_names, size_t capacity) 
   out_names[0] = '\0';
   for (size_t i = 0; j->pool && i < j->agent->config->n_peers && n < capacity; i++)
     if (pool_lacks(j->pool, i))
-      n += (size_t)snprintf(out_names + n, capacity - n, "%s%s", n ? ", " : "", j->agent->names[i]);
+      n += (size_t)snprintf(out_names + n, capacity - n, "%s%s", n ? ", " : "", j->agent->peers[i].name);
   return n > 0;
 }

@@ -35,9 +35,9 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   gossip_peer_info(a->gossip, peer, &info);
   struct log_field fields[3] = {log_text("reason", err_name(reason))};
   if (is_up && info.via != SIZE_MAX)
-    fields[1] = log_text("via", a->names[info.via]);
-  log_event(LOG_INFO, name, a->names[peer], fields);
-  agent_write_event(a, name, a->names[peer], is_up ? "a session stands" : err_sentence(reason));
+    fields[1] = log_text("via", a->peers[info.via].name);
+  log_event(LOG_INFO, name, a->peers[peer].name, fields);
+  agent_write_event(a, name, a->peers[peer].name, is_up ? "a session stands" : err_sentence(reason));
 }
 
 /* Is this really a manifest of ours? Only then does the claim count. */
@@ -263,7 +263,7 @@ static void name_missing(const struct agent_job *j, char *out_text, size_t capac
     struct round_peer_view p;
     round_peer_view(j->round, i, &p);
     if (p.last_reason != ERR_OK)
-      n += (size_t)snprintf(out_text + n, capacity - n, "%s%s:%s", n ? " " : "", j->agent->names[i],
+      n += (size_t)snprintf(out_text + n, capacity - n, "%s%s:%s", n ? " " : "", j->agent->peers[i].name,
                             err_name(p.last_reason));
   }
 }
@@ -318,7 +318,7 @@ static enum log_level level_of(const char *name) {
 static void port_note(void *context, const char *name, size_t peer, const char *text) {
   struct agent_job *j = context;
   char job[JOB_WORDS_BYTES];
-  const char *who = peer == SIZE_MAX ? NULL : j->agent->names[peer];
+  const char *who = peer == SIZE_MAX ? NULL : j->agent->peers[peer].name;
   bool has_event = strcmp(name, "model-rolled-back") == 0; /* the store wrote it with the commit */
   if (strcmp(name, "round-committed") == 0) {
     log_round(j); /* its row says the rest */
@@ -483,7 +483,7 @@ void agent_take_results(struct agent *a) {
 
 void agent_take_notes(struct agent *a) {
   for (struct gossip_note n; gossip_note_take(a->gossip, &n);) {
-    const char *who = n.peer == SIZE_MAX ? "stranger" : a->names[n.peer];
+    const char *who = n.peer == SIZE_MAX ? "stranger" : a->peers[n.peer].name;
     log_event(LOG_WARNING, err_name(n.reason), who, LOG_FIELDS(log_text("text", n.text)));
     agent_write_event(a, err_name(n.reason), who, n.text);
   }

@@ -75,8 +75,8 @@ static void incarnation_add(json_t *row, const struct gossip_member *m) {
 static json_t *member_row(const struct agent *a, const struct gossip_member *m, uint64_t now_ms) {
   const char *name = m->name;
   for (size_t i = 0; i < a->config->n_peers && m->is_peer; i++)
-    if (identity_key_equal(&a->keys[i], &m->key))
-      name = a->names[i];
+    if (identity_key_equal(&a->peers[i].key, &m->key))
+      name = a->peers[i].name;
   json_t *row = json_object(), *addresses = json_array();
   char address[MAX_ADDRESS_BYTES];
   for (const char *at = m->addresses; statement_next_address(&at, address);)
@@ -112,8 +112,8 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   enum err state = state_of(&info, &view);
   const char *sentence = info.sentence[0] || state == ERR_OK ? info.sentence : err_sentence(state);
   json_t *row = json_object();
-  json_object_set_new(row, "name", json_string(a->names[i]));
-  json_object_set_new(row, "key", text_of_key(&a->keys[i]));
+  json_object_set_new(row, "name", json_string(a->peers[i].name));
+  json_object_set_new(row, "key", text_of_key(&a->peers[i].key));
   json_object_set_new(row, "state", json_string(state == ERR_OK ? "alive" : err_name(state)));
   json_object_set_new(row, "sentence", json_string(sentence));
   json_object_set_new(row, "notice", view.has_state ? notice_json(&view.notice) : json_null());
@@ -128,10 +128,10 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));
   json_object_set_new(row, "rtt_ms", known(info.rtt_ms));
-  json_object_set_new(row, "via", info.via == SIZE_MAX ? json_null() : json_string(a->names[info.via]));
+  json_object_set_new(row, "via", info.via == SIZE_MAX ? json_null() : json_string(a->peers[info.via].name));
   json_object_set_new(row, "relayed_bytes", json_integer((json_int_t)info.relayed_bytes));
   struct gossip_member member = {.state = MEMBER_ABSENT};
-  (void)gossip_find_member(a->gossip, &a->keys[i], &member);
+  (void)gossip_find_member(a->gossip, &a->peers[i].key, &member);
   json_object_set_new(row, "member", json_string(member_state_name(member.state)));
   incarnation_add(row, &member);
   return row;
@@ -174,7 +174,7 @@ static json_t *waited_for(const struct agent_job *j) {
     struct round_peer_view view;
     round_peer_view(j->round, i, &view);
     if (view.is_waited_for)
-      json_array_append_new(names, json_string(j->agent->names[i]));
+      json_array_append_new(names, json_string(j->agent->peers[i].name));
   }
   return names;
 }
@@ -210,7 +210,7 @@ static void write_phase(const struct agent_job *j, const struct round_view *view
     struct round_peer_view peer;
     round_peer_view(j->round, i, &peer);
     if (peer.is_waited_for)
-      n += (size_t)snprintf(out + n, capacity - n, "%s%s", n_names++ ? ", " : ": waits for ", j->agent->names[i]);
+      n += (size_t)snprintf(out + n, capacity - n, "%s%s", n_names++ ? ", " : ": waits for ", j->agent->peers[i].name);
   }
   uint64_t left_ms = view->closes_at_ms > now_ms ? view->closes_at_ms - now_ms : 0;
   if (n < capacity)

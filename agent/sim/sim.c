@@ -164,8 +164,7 @@ static void agent_free(struct sim_agent *a) {
     free(a->links[i].own);
   free(a->links);
   free(a->wires);
-  free(a->keys);
-  free(a->names);
+  free(a->others);
   free(a->used);
   free(a->own_config);
   sim_durable_clear(&a->durable);
@@ -290,29 +289,23 @@ static uint64_t read_clock(void *context) {
   return sim_clock_ms(context);
 }
 
-static struct gossip_peer_config *peer_configs(struct sim_agent *a) {
-  struct gossip_peer_config *peers = zeros(a->n_peers, sizeof *peers);
-  free(a->keys);
-  free(a->names);
-  a->keys = zeros(a->n_peers, sizeof *a->keys);
-  a->names = zeros(a->n_peers, sizeof *a->names);
+/* Where its listener is follows from who it is (wires.c): the address is for people. */
+static void name_peers(struct sim_agent *a) {
+  free(a->others);
+  a->others = zeros(a->n_peers, sizeof *a->others);
   for (size_t i = 0; i < a->n_peers; i++) {
-    const struct sim_agent *other = a->sim->agents[a->peers[i].agent];
-    peers[i].key = a->keys[i] = other->key;
-    a->names[i] = other->name;
-    snprintf(peers[i].name, sizeof peers[i].name, "%s", other->name);
-    if (a->peers[i].is_dialled)
-      snprintf(peers[i].address, sizeof peers[i].address, "tcp://%s:7411", other->name);
-    free(a->peers[i].proof);
-    a->peers[i].proof = NULL;
-    a->peers[i].wire = SIM_NO_WIRE;
+    struct sim_peer *p = &a->peers[i];
+    const struct sim_agent *other = a->sim->agents[p->agent];
+    a->others[i] = (struct gossip_peer_config){other->key, other->name, p->is_dialled ? other->name : ""};
+    free(p->proof);
+    p->proof = NULL;
+    p->wire = SIM_NO_WIRE;
   }
-  return peers;
 }
 
 static void open_node(struct sim_agent *a) {
   struct sim *s = a->sim;
-  struct gossip_peer_config *peers = peer_configs(a);
+  name_peers(a);
   const char *const no_address[1] = {NULL};
   const struct gossip_job_config *const jobs[] = {&s->job};
   char why[MAX_REASON_BYTES];
@@ -320,7 +313,7 @@ static void open_node(struct sim_agent *a) {
                                  .swarm = {7},
                                  .boot_epoch = a->durable.boot_epoch,
                                  .listen = no_address,
-                                 .peers = peers,
+                                 .peers = a->others,
                                  .n_peers = a->n_peers,
                                  .jobs = jobs,
                                  .n_jobs = 1,
@@ -340,7 +333,6 @@ static void open_node(struct sim_agent *a) {
   if (s->fidelity == SIM_PROTOCOL)
     a->node->budget.held_bytes = s->dims * sizeof(double);
   rng_init(&a->node->rng, s->seed + s->n_starts);
-  free(peers);
 }
 
 static struct store_resume resume_of(const struct sim_durable *d) {
@@ -372,7 +364,7 @@ static void wake_at(struct sim_agent *a, uint64_t clock_ms) {
 
 static void start_machine(struct sim_agent *a) {
   struct sim_durable *d = &a->durable;
-  struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch, a};
+  struct round_self self = {a->others, a->n_peers, d->boot_epoch, a};
   if (a->n_peers == 0) {
     sim_own_config(a)->min_peers = 0;
     sim_own_config(a)->meet_ms = 0;

@@ -139,8 +139,7 @@ struct sim_agent {
   size_t n_links;
   uint64_t *wires; /* that are open at this end */
   size_t n_wires, wire_capacity;
-  struct identity_key *keys; /* [n_peers] */
-  const char **names;
+  struct gossip_peer_config *others; /* [n_peers]: who the peers are, of this life */
   const struct sim_event *arriving;
   bool is_touched;
   uint64_t wake_ms;

@@ -143,6 +143,7 @@ static struct curve curve_new(bool is_on) {
 
 struct side {
   struct gossip *node;
+  struct gossip_peer_config peer;
   const uint8_t *payload; /* the sender's */
   struct digest root;
   uint8_t manifest[MANIFEST_BYTES];
@@ -287,13 +288,12 @@ static void side_open(struct side *s, const struct pair *p, const struct identit
                       const char *listen, const char *address) {
   const char *const listen_list[] = {listen};
   const struct gossip_job_config *const jobs[] = {&p->job};
-  struct gossip_peer_config peer = {.key = *identity_public(other), .name = "other"};
-  snprintf(peer.address, sizeof peer.address, "%s", address);
+  s->peer = (struct gossip_peer_config){*identity_public(other), "other", address};
   struct gossip_config config = {.identity = own,
                                  .boot_epoch = 1,
                                  .listen = listen_list,
                                  .n_listen = listen[0] ? 1 : 0,
-                                 .peers = &peer,
+                                 .peers = &s->peer,
                                  .n_peers = 1,
                                  .jobs = jobs,
                                  .n_jobs = 1,

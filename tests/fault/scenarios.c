@@ -544,18 +544,16 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
 static const struct gossip_events of_link = {.on_session =
                                                  on_session}; /* there is no job, so that no other is called */
 
-static enum err open_node(const struct identity *id, const struct identity *peer_id, const char *listen,
-                          const char *dials, void *context, struct gossip **out_gossip) {
+static enum err open_node(const struct identity *id, const struct gossip_peer_config *peer, const char *listen,
+                          void *context, struct gossip **out_gossip) {
   static const char *addresses[1];
-  struct gossip_peer_config peer = {.key = *identity_public(peer_id), .name = "peer"};
   char why[MAX_REASON_BYTES] = "";
   addresses[0] = listen;
-  snprintf(peer.address, sizeof peer.address, "%s", dials);
   struct gossip_config config = {.identity = id,
                                  .boot_epoch = 1,
                                  .listen = addresses,
                                  .n_listen = 1,
-                                 .peers = &peer,
+                                 .peers = peer,
                                  .n_peers = 1,
                                  .payload_max_bytes = 1 << 20,
                                  .payload_bound = 1 << 20,
@@ -576,11 +574,13 @@ static void meet_from(bool is_open) {
   struct gossip *a = NULL, *b = NULL;
   snprintf(a_listens, sizeof a_listens, "ipc://%.200s", in_folder("a.ipc"));
   snprintf(b_listens, sizeof b_listens, "ipc://%.200s", in_folder("b.ipc"));
+  const struct gossip_peer_config of_a = {*identity_public(other), "b", ""};
+  const struct gossip_peer_config of_b = {*identity_public(own), "a", a_listens};
   if (is_open)
     fault_disarm();
-  enum err e = open_node(own, other, a_listens, "", &is_up, &a);
+  enum err e = open_node(own, &of_a, a_listens, &is_up, &a);
   if (e == ERR_OK)
-    e = open_node(other, own, b_listens, a_listens, &is_up, &b);
+    e = open_node(other, &of_b, b_listens, &is_up, &b);
   if (is_open)
     fault_arm(k_now, errno_now);
   for (int turn = 0; e == ERR_OK && turn < 20 && !is_up; turn++) {

@@ -182,7 +182,7 @@ static struct gossip *node_open(const struct identity *own, const struct identit
   static const struct gossip_job_config job = {.schema_text = "a: 1\n", .contract_text = "b: 2\n"};
   const struct gossip_job_config *const jobs[] = {&job};
   size_t first = identity_key_compare(identity_public(others[0]), identity_public(others[1])) < 0 ? 0 : 1;
-  struct gossip_peer_config peers[2] = {{.name = "one"}, {.name = "two"}};
+  static struct gossip_peer_config peers[2] = {{.name = "one", .address = ""}, {.name = "two", .address = ""}};
   for (size_t i = 0; i < 2; i++)
     peers[i].key = *identity_public(others[(first + i) % 2]);
   struct gossip_config config = {.identity = own,

@@ -35,8 +35,7 @@ int main(int argc, char **argv) {
   uint16_t version = argc == 6 ? (uint16_t)strtoul(argv[5], NULL, 10) : 99;
   char why[MAX_REASON_BYTES] = "";
   struct identity *identity;
-  struct gossip_peer_config peer = {.name = "peer"};
-  snprintf(peer.address, sizeof peer.address, "%s", argv[4]);
+  struct gossip_peer_config peer = {.name = "peer", .address = argv[4]};
   if (random_open() || key_file_open(argv[1], NULL, NULL, &identity, why) || key_text_read(argv[3], &peer.key)) {
     fprintf(stderr, "other_version: %s\n", why);
     return 1;

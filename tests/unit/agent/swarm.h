@@ -105,8 +105,7 @@ struct swarm_agent {
   struct round_machine *machine;
   struct round_config config;
   size_t n_peers, peers[SWARM_MAX]; /* by index: which agent */
-  struct identity_key keys[SWARM_MAX];
-  const char *names[SWARM_MAX];
+  struct gossip_peer_config others[SWARM_MAX];
 
   /* its trainer */
   double x, copy, pending, committed_x; /* the last: before the training in work */
@@ -692,7 +691,7 @@ static inline void swarm_start(struct swarm *s, size_t which) {
   a->born_ms = s->now_ms;
   a->is_alive = true;
   a->trainer_free_ms = a->scribe_free_ms = a->next_tick_ms = 0;
-  const struct round_self self = {a->keys, a->names, a->n_peers, d->boot_epoch, a};
+  const struct round_self self = {a->others, a->n_peers, d->boot_epoch, a};
   a->was_gathering = false;
   static const struct round_ports ports = {{port_ask, port_fetch, port_cancel},
                                            port_train,
@@ -758,8 +757,7 @@ static inline struct swarm *swarm_new(size_t n) {
       s->links[i][j].delay_ms = 10;
       if (j == i)
         continue;
-      a->keys[a->n_peers].bytes[0] = (uint8_t)(j + 1);
-      a->names[a->n_peers] = names[j];
+      a->others[a->n_peers] = (struct gossip_peer_config){.key = {{(uint8_t)(j + 1)}}, .name = names[j]};
       a->peers[a->n_peers++] = j;
     }
     a->config = (struct round_config){
@@ -790,8 +788,7 @@ static inline void swarm_unlink(struct swarm *s, size_t x, size_t y) {
     size_t at = peer_index(a, ends[i][1]);
     a->n_peers--;
     memmove(a->peers + at, a->peers + at + 1, (a->n_peers - at) * sizeof *a->peers);
-    memmove(a->keys + at, a->keys + at + 1, (a->n_peers - at) * sizeof *a->keys);
-    memmove(a->names + at, a->names + at + 1, (a->n_peers - at) * sizeof *a->names);
+    memmove(a->others + at, a->others + at + 1, (a->n_peers - at) * sizeof *a->others);
   }
 }
 

@@ -15,8 +15,6 @@ struct bench {
   struct site_folder folder;
   struct config *config;
   struct gossip_peer_config peer;
-  struct identity_key key;
-  const char *name;
   struct identity *signer; /* the peer */
   struct agent a;
 };
@@ -51,13 +49,9 @@ static struct bench *bench_new(void) {
   b->folder = site_folder_new(GOOD_SITE "peers: [ { name: mec-03, key: @1 } ]\n", GOOD_JOB);
   ck_assert_int_eq(config_load(b->folder.site, NULL, &b->config, why), ERR_OK);
   b->signer = identity_numbered(1);
-  b->key = b->peer.key = *identity_public(b->signer);
-  b->name = "mec-03";
-  b->a = (struct agent){.config = b->config,
-                        .identity = identity_numbered(9),
-                        .swarm = swarm_id(b->config->swarm),
-                        .keys = &b->key,
-                        .names = &b->name};
+  b->peer = (struct gossip_peer_config){*identity_public(b->signer), "mec-03", ""};
+  b->a = (struct agent){
+      .config = b->config, .identity = identity_numbered(9), .swarm = swarm_id(b->config->swarm), .peers = &b->peer};
   struct gossip_config config = {
       .identity = b->a.identity, .peers = &b->peer, .n_peers = 1, .now_ms = read_clock, .events_context = &b->a};
   enum err e = gossip_open(&config, &agent_gossip_events, &b->a.gossip, why);

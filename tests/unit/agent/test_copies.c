@@ -42,7 +42,7 @@ static struct identity *identity_numbered(uint8_t n) {
 static void open_peer(struct bench *b) {
   char why[MAX_REASON_BYTES];
   struct identity *peer = identity_numbered(1);
-  b->peer.key = *identity_public(peer);
+  b->peer = (struct gossip_peer_config){*identity_public(peer), "peer", ""};
   identity_free(peer);
   const struct gossip_job_config *jobs[] = {&the_job};
   struct gossip_config config = {.identity = b->a.identity,

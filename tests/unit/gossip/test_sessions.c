@@ -877,7 +877,7 @@ static unsigned looks_at_clock(size_t n) {
     ids[i] = identity_numbered((uint8_t)(i + 1));
   qsort(ids, n, sizeof ids[0], by_key); // NOLINT(bugprone-sizeof-expression): an array of pointers
   for (size_t i = 0; i < n; i++)
-    peers[i].key = *identity_public(ids[i]);
+    peers[i] = (struct gossip_peer_config){*identity_public(ids[i]), "", ""};
   struct gossip_config config = {
       .identity = ids[n], .peers = peers, .n_peers = n, .now_ms = counted_clock, .now_context = &n_looks};
   static const struct gossip_events events;

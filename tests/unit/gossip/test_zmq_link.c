@@ -53,13 +53,9 @@ static bool is_told(int fd, const char *command) {
 }
 
 /* Moves an agent from IPC to a TCP port of loopback. */
-static uint16_t use_tcp(struct world *w, struct agent *a) {
+static uint16_t use_tcp(struct agent *a) {
   uint16_t port = 0;
   close(listen_raw(&port));
-  for (size_t i = 0; i < w->n_agents; i++)
-    for (size_t k = 0; k < w->agents[i].config.n_peers; k++)
-      if (strcmp(w->agents[i].peers[k].address, a->listen) == 0)
-        snprintf(w->agents[i].peers[k].address, MAX_ADDRESS_BYTES, "tcp://127.0.0.1:%u", port);
   snprintf(a->listen, sizeof a->listen, "tcp://127.0.0.1:%u", port);
   return port;
 }
@@ -106,7 +102,7 @@ END_TEST
 START_TEST(tcp_carries_a_payload_to_the_dialler) {
   struct world *w = world_new(2, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  use_tcp(w, b);
+  use_tcp(b);
   only_called_by(b, a);
   agent_publish(b, 3000000, 1);
   a->fetches = true;
@@ -155,7 +151,7 @@ START_TEST(a_wrong_key_gets_silence_and_is_counted) {
   struct world *w = world_new(2, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   struct identity *other = identity_numbered(77);
-  use_tcp(w, b);
+  use_tcp(b);
   only_called_by(b, a);
   b->peers[0].key = *identity_public(other);
   world_start(w);
@@ -189,7 +185,7 @@ START_TEST(one_address_has_eight_connections_without_a_session) {
   struct world *w = world_new(2, true);
   struct agent *b = &w->agents[1];
   int fds[12], n_in = 0;
-  uint16_t port = use_tcp(w, b);
+  uint16_t port = use_tcp(b);
   agent_start(b);
   for (int i = 0; i < 12; i++)
     fds[i] = enter_raw(port);
@@ -227,7 +223,7 @@ START_TEST(a_connection_that_names_itself_is_ended) {
   static const uint8_t named[] = "\x04\x2f\x05READY\x0bSocket-Type\0\0\0\6DEALER\x08Identity\0\0\0\6mallet";
   struct world *w = world_new(2, true);
   struct agent *b = &w->agents[1];
-  uint16_t port = use_tcp(w, b);
+  uint16_t port = use_tcp(b);
   agent_start(b);
   int stranger = speak_raw(w, port, ready, sizeof ready - 1);
   WORLD_UNTIL(w, gossip_received_bytes(b->node) == 5, SOON_MS);
@@ -294,7 +290,7 @@ static const struct {
 START_TEST(one_bogus_answer_does_not_stop_the_link) {
   struct world *w = world_new(2, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  uint16_t port = use_tcp(w, b);
+  uint16_t port = use_tcp(b);
   only_called_by(b, a);
   int listener = listen_raw(&port);
   agent_start(a);
@@ -316,7 +312,7 @@ END_TEST
 START_TEST(what_is_not_an_agent_is_said_in_words) {
   struct world *w = world_new(2, true);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
-  uint16_t port = use_tcp(w, b);
+  uint16_t port = use_tcp(b);
   int listener = listen_raw(&port);
   agent_start(a);
   WORLD_UNTIL(w, is_readable(listener), SOON_MS);
@@ -337,7 +333,7 @@ START_TEST(an_address_in_use_is_named) {
   struct world *w = world_new(2, true);
   struct agent *b = &w->agents[1];
   char why[MAX_REASON_BYTES] = "";
-  uint16_t port = use_tcp(w, b);
+  uint16_t port = use_tcp(b);
   int listener = listen_raw(&port);
   ck_assert_int_eq(agent_open(b, why), ERR_BUSY);
   ck_assert_msg(strstr(why, b->listen) != NULL, "%s", why);

@@ -42,7 +42,7 @@ struct agent {
   size_t number_of_peer[MAX_AGENTS];
   struct gossip_job_config job;
   const struct gossip_job_config *jobs[1];
-  char listen[MAX_ADDRESS_BYTES];
+  char listen[MAX_ADDRESS_BYTES], name[16];
   const char *listen_list[1];
   struct gossip *node;            /* NULL: not running */
   int64_t wants_ms;               /* the last wait */
@@ -512,6 +512,7 @@ static inline void agent_init(struct world *w, size_t number, struct identity *i
   else
     snprintf(a->listen, sizeof a->listen, "tcp://10.0.0.%zu:7411", number);
   a->listen_list[0] = a->listen;
+  snprintf(a->name, sizeof a->name, "agent%zu", number);
   a->job.job = digest_filled(1);
   a->job.schema = digest_filled(2);
   a->job.contract = digest_filled(3);
@@ -559,8 +560,8 @@ static inline struct world *world_new(size_t n, bool is_real) {
       size_t p = a->config.n_peers++;
       a->number_of_peer[p] = k;
       a->peers[p].key = *identity_public(ids[k]);
-      snprintf(a->peers[p].name, sizeof a->peers[p].name, "agent%zu", k);
-      snprintf(a->peers[p].address, sizeof a->peers[p].address, "%s", w->agents[k].listen);
+      a->peers[p].name = w->agents[k].name;
+      a->peers[p].address = w->agents[k].listen;
     }
   }
   return w;
@@ -568,7 +569,7 @@ static inline struct world *world_new(size_t n, bool is_real) {
 
 /* `a` does not dial `other`. */
 static inline void only_called_by(struct agent *a, const struct agent *other) {
-  a->peers[peer_of(a, other)].address[0] = '\0';
+  a->peers[peer_of(a, other)].address = "";
 }
 
 static inline void world_start(struct world *w) {
