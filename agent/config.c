@@ -13,6 +13,7 @@
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/names.h"
+#include "models/net/arch.h"
 #include "models/schema.h"
 
 struct loader {
@@ -509,6 +510,24 @@ static enum err check_contract(struct loader *l) {
   return warnings[c->scale.rule] ? warn(l->c, "%s", warnings[c->scale.rule]) : ERR_OK;
 }
 
+/* From here on the architecture says which layers are personal. */
+static enum err make_personal(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
+  const struct layer_names *of = &job->personal_layers;
+  const char *names[MAX_PERSONAL_LAYERS];
+  char reason[MAX_REASON_BYTES], *text = NULL;
+  for (size_t i = 0; i < of->n; i++)
+    names[i] = of->list[i];
+  if (of->n == 0)
+    return ERR_OK;
+  enum err e = arch_make_personal(job->arch, l->contract, names, of->n, &text, reason);
+  if (e)
+    return FAIL(l, GROUP_JOB, "personal.layers", e, "%s", reason);
+  free(job->arch);
+  job->arch = text; /* now the job's */
+  return ERR_OK;
+}
+
 static enum err check_model(struct loader *l) {
   char reason[MAX_REASON_BYTES];
   struct schema *schema;
@@ -517,6 +536,11 @@ static enum err check_model(struct loader *l) {
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return FAIL(l, GROUP_JOB, "model", e, "%s", reason);
+  schema_free(schema);
+  if ((e = make_personal(l)) != ERR_OK)
+    return e;
+  if (schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason))
+    return no_memory(l->why); /* the same has been made before */
   const struct learner_config learner = {.schema = schema, .train = l->site_job->job.train};
   e = learner_memory(&learner, &n_bytes);
   schema_free(schema);
@@ -535,7 +559,7 @@ static enum err check_memory(struct loader *l) {
   enum err e = schema_from_arch(l->site_job->job.arch, l->contract, &schema, reason);
   if (e)
     return no_memory(l->why); /* check_model has made the same one */
-  uint64_t copy = codec_full_bytes(schema_parameters(schema)), mib = (copy + (1 << 20) - 1) >> 20;
+  uint64_t copy = codec_full_bytes(schema_shared(schema)), mib = (copy + (1 << 20) - 1) >> 20;
   uint64_t all_mib = (l->c->n_peers * copy + (1 << 20) - 1) >> 20;
   schema_free(schema);
   if (l->c->n_peers && mib > l->c->payload_max_mib)

@@ -21,6 +21,7 @@
 #include "models/contract.h"
 #include "models/learner.h"
 #include "models/merging/statistic.h"
+#include "models/net/layer.h"
 #include "store/store.h"
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
@@ -33,12 +34,20 @@ enum kernels_mode { KERNELS_MEASURED, KERNELS_BUILT_IN };
 enum log_format { LOG_TEXT, LOG_JSON };
 
 /* The job file: equal everywhere. */
+/* Layers of the model by name, or by their word for all of a kind. */
+enum { MAX_PERSONAL_LAYERS = 32 };
+struct layer_names {
+  char list[MAX_PERSONAL_LAYERS][MAX_LAYER_NAME_BYTES];
+  size_t n;
+};
+
 struct job_config {
   char name[MAX_NAME_BYTES];
   uint32_t version;
   char run_label[MAX_NAME_BYTES]; /* "" ; tells apart runs of one job */
   struct contract *contract;
-  char *arch; /* "dense 128, relu, dense classes" */
+  char *arch; /* "dense 128, relu, dense classes"; once it is loaded with its personal layers */
+  struct layer_names personal_layers;
   struct train_config train;
   bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
   enum statistic_policy statistics;

@@ -227,6 +227,8 @@ const struct option option_table[] = {
     {"model", JOB(arch), &type_arch, NULL, NO_BOUNDS, MUST_AGREE,
      "layers, as in dense 64, relu, dropout 0.2, dense classes; of images conv 3x3x16 pad 1, batchnorm, relu, pool 2, "
      "dense classes; `starling help layers` explains them all"},
+    {"personal.layers", JOB(personal_layers), &type_layers, "", NO_BOUNDS, MUST_AGREE,
+     "layers that stay here and are never sent, by name or by kind, as in [ dense2 ] or [ batchnorm ]"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
      "passes over the local samples a round"},
     {"train.steps", JOB(train.steps), &type_steps, "", BOUNDS(1, 1000000000), ANNOUNCED,

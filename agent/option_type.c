@@ -753,6 +753,29 @@ static enum err read_class_weights(struct option_reader *r, const struct option 
   return ERR_OK;
 }
 
+static enum err read_layers(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct layer_names *layers = field_of(o, base);
+  const struct tree *item = value->kind == TREE_TEXT ? value : value->first; /* one layer needs no list */
+  enum err e = value->kind == TREE_TEXT ? ERR_OK : need_list(r, o, value, MAX_PERSONAL_LAYERS);
+  for (; item && !e; item = item->next) {
+    size_t n = item->kind == TREE_TEXT ? strlen(item->text) : 0;
+    if (n == 0 || n >= sizeof *layers->list)
+      return fail_item(r, o, ERR_SYNTAX, item, "not the name of a layer; write as in [ dense2 ] or [ batchnorm ]");
+    memcpy(layers->list[layers->n++], item->text, n + 1);
+    if (value->kind == TREE_TEXT)
+      break;
+  }
+  return e;
+}
+
+static void write_layers(const struct option *o, const void *base, FILE *out) {
+  const struct layer_names *layers = const_field_of(o, base);
+  fputc('[', out);
+  for (size_t i = 0; i < layers->n; i++)
+    write_item(layers->list[i], i == 0, out);
+  fputc(']', out);
+}
+
 static void write_class_weights(const struct option *o, const void *base, FILE *out) {
   const struct class_weights *weights = const_field_of(o, base);
   if (weights->rule != CLASS_WEIGHTS_GIVEN) {
@@ -850,5 +873,6 @@ const struct option_type type_missing = {"a word, or number and a number", false
 const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
 const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
 const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
+const struct option_type type_layers = {"a list of layers", true, read_layers, write_layers};
 const struct option_type type_class_weights = {"a word or a list of numbers", true, read_class_weights,
                                                write_class_weights};

@@ -12,12 +12,7 @@ enum { EVALUATION_BATCH = 256, EVALUATION_FLOATS = 1 << 20 };
 /* ---- opening and closing */
 
 static enum err check_schema(const struct schema *s) {
-  if (!schema_arch(s))
-    return ERR_UNSUPPORTED;
-  for (size_t i = 0; i < schema_tensors(s); i++)
-    if (schema_tensor(s, i)->role == ROLE_PERSONAL)
-      return ERR_UNSUPPORTED;
-  return ERR_OK;
+  return schema_arch(s) ? ERR_OK : ERR_UNSUPPORTED;
 }
 
 static enum err allocate_copies(struct learner *l) {
@@ -27,7 +22,7 @@ static enum err allocate_copies(struct learner *l) {
   if (!l->copies || !l->terms)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < n; i++)
-    if (!(l->copies[i] = floats_new(l->n)))
+    if (!(l->copies[i] = floats_new(l->n_shared)))
       return ERR_NO_MEMORY;
   return ERR_OK;
 }
@@ -86,6 +81,10 @@ static size_t own_arrays(const struct train_config *train) {
   return 4 + 2 * optimiser_states(train->optimiser.kind) + takes_gradient(train) + terms_size(train).n_work;
 }
 
+static bool has_personal(const struct schema *s) {
+  return schema_shared(s) < schema_parameters(s);
+}
+
 /* What the heap takes for so many bytes: its own word and a line, or the pages that are only theirs. */
 static size_t heap_bytes(size_t n_bytes) {
   enum { MAPPED_BYTES = 128 << 10, PAGE_BYTES = 4096, LINE_BYTES = 64 };
@@ -101,6 +100,7 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   enum {
     OF_LAYER = 256 /* in the net's tables */,
     OF_LANE = 64,
+    OF_TENSOR = sizeof(struct tensor) + sizeof(struct share_range),
     OF_ALL = 4096 /* learner, net, the last small arrays */
   };
   const struct arch *arch = schema_arch(c->schema);
@@ -112,8 +112,9 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   size_t lanes = c->selection != NULL ? c->selection->lanes : 1;
   *out_bytes = array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
                own_arrays(&c->train) * array_bytes_of(size.n_floats) +
-               (c->n_copies + terms_size(&c->train).n_arrays) * array_bytes_of(schema_parameters(c->schema)) +
-               2 * array_bytes_of(net.max_batch * arch->n_outputs) +
+               (c->n_copies + has_personal(c->schema)) * array_bytes_of(schema_shared(c->schema)) +
+               terms_size(&c->train).n_arrays * array_bytes_of(schema_parameters(c->schema)) +
+               OF_TENSOR * schema_tensors(c->schema) + 2 * array_bytes_of(net.max_batch * arch->n_outputs) +
                heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
                heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
                c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE +
@@ -169,6 +170,14 @@ static void free_for_net(struct learner *l) {
   l->labels = NULL;
 }
 
+static enum err open_share(struct learner *l) {
+  enum err e = share_open(l->config.schema, &l->share);
+  l->n_shared = l->share.n;
+  if (!e && l->n_shared < l->n)
+    e = (l->shared = floats_new(l->n_shared)) ? ERR_OK : ERR_NO_MEMORY;
+  return e ? e : statistics_open(l->share.schema, &l->statistics);
+}
+
 enum err learner_open(const struct learner_config *config, struct learner **out_learner) {
   MUST(config->n_copies <= MAX_PEERS);
   enum err e = check_schema(config->schema);
@@ -183,7 +192,7 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   l->arch = schema_arch(config->schema);
   l->n = schema_parameters(config->schema);
   l->in_order = NO_PASS;
-  e = statistics_open(config->schema, &l->statistics);
+  e = open_share(l);
   if (!e)
     e = allocate_for_net(l);
   if (!e)
@@ -197,7 +206,7 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
     return e;
   }
   net_init_weights(l->arch, &config->init, l->x);
-  memcpy(l->copy, l->x, l->n * sizeof *l->x);
+  memcpy(l->copy, learner_shared(l), l->n_shared * sizeof *l->x);
   learner_set_steps(l, 0);
   *out_learner = l;
   return ERR_OK;
@@ -211,6 +220,8 @@ void learner_free(struct learner *l) {
   free_for_net(l);
   terms_close(&l->added);
   statistics_done(&l->statistics);
+  share_close(&l->share);
+  free(l->shared);
   free(l->weights);
   free(l->copies);
   free(l->terms);
@@ -251,6 +262,36 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   l->d_z = new.d_z;
   free_for_net(&old);
   return ERR_OK;
+}
+
+/* ---- what is shared */
+
+float *learner_shared_of(const struct learner *l, float *model, float *room) {
+  if (!l->shared)
+    return model;
+  share_gather(&l->share, model, room);
+  return room;
+}
+
+float *learner_shared(struct learner *l) {
+  return learner_shared_of(l, l->x, l->shared);
+}
+
+void learner_take_shared(struct learner *l) {
+  float *taken = l->spare;
+  if (l->shared) {
+    share_scatter(&l->share, taken, l->x);
+    return;
+  }
+  l->spare = l->x;
+  l->x = taken;
+}
+
+void learner_floor(struct learner *l) {
+  float *shared = learner_shared(l);
+  statistics_floor(&l->statistics, shared);
+  if (l->shared)
+    share_scatter(&l->share, shared, l->x);
 }
 
 /* ---- data */

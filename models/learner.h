@@ -10,7 +10,9 @@
  *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ of the codec
  *   learner_evaluate   loss, accuracy … on the validation or a test set
  *
- * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first.
+ * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first. x̂, x̂_j and payloads
+ * hold the S = schema_shared(schema) of them that are not personal (models/share.h); what is personal is trained, judged and
+ * stored here and nowhere else, and a merge leaves it as it is.
  * Sources: Lian et al. 2017 (D-PSGD), Koloskova et al. 2019 (CHOCO-SGD: differences to a public copy), Xiao & Boyd 2004
  * (Metropolis weights).
  *
@@ -51,7 +53,7 @@ struct learner_config {
 
 struct learner;
 
-/* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture, or personal tensors;
+/* x and x̂ are the first weights. ERR_UNSUPPORTED: the schema has no architecture, or no tensor but personal ones;
  * ERR_RANGE: a number of the train_config is out of range; ERR_LIMIT: the layers are too wide for such a batch;
  * ERR_NO_MEMORY. */
 MUST_USE enum err learner_open(const struct learner_config *config, struct learner **out_learner);
@@ -114,7 +116,7 @@ void learner_published(struct learner *l);
 /* Nothing was published: x̂ stays, and the next difference holds what this one would have. */
 void learner_withheld(struct learner *l);
 
-/* Peer's copy := P f32 values. ERR_LENGTH, ERR_NON_FINITE; the copy is untouched after an error. */
+/* Peer's copy := S f32 values. ERR_LENGTH, ERR_NON_FINITE; the copy is untouched after an error. */
 MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t *bytes, size_t n_bytes);
 
 /* Peer's copy += decoded difference. ERR_LENGTH, ERR_ENCODING, ERR_NON_FINITE (payload or result); untouched after an
@@ -122,7 +124,7 @@ MUST_USE enum err learner_copy_set(struct learner *l, size_t copy, const uint8_t
 MUST_USE enum err learner_copy_add(struct learner *l, size_t copy, enum codec_kind codec, const uint8_t *bytes,
                                    size_t n_bytes);
 
-/* Peer's copy as learner_copy_bytes (4·P), the bits whose Merkle root its sender states from time to time. */
+/* Peer's copy as learner_copy_bytes (4·S), the bits whose Merkle root its sender states from time to time. */
 size_t learner_copy_bytes(const struct learner *l);
 void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes);
 
@@ -130,7 +132,7 @@ void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes
 struct contribution {
   size_t copy;
   double weight;   /* w_j ≥ 0, Σ w_j ≤ 1 */
-  double distance; /* out: ‖x̂_j − x̂‖₂ of what is learnt, statistics left out */
+  double distance; /* out: ‖x̂_j − x̂‖₂ of what is learnt, statistics left out, of what is shared */
   bool clipped;    /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
 };
 
@@ -153,7 +155,7 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
 /* Snapshots. The *half* holds what PUBLISHED stores: x, the optimiser's state, x̂ (the pending one if there is one), ring of
  * distances. Of f32 and f16 a pending x̂ is so near x that little more than what lies between them stands there for x, to the
  * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version,
- * schema hash, counts) that is checked on reading. x̂ stands in the half as P little-endian f32 at learner_half_copy_offset, so
+ * schema hash, counts) that is checked on reading. x̂ stands in the half as S little-endian f32 at learner_half_copy_offset, so
  * that a full copy can be served from the file. A half of another optimiser is read as well: where its state does not mean the
  * same, the own begins anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */

@@ -7,6 +7,7 @@
 #include "models/merging/merge.h"
 #include "models/net/loss.h"
 #include "models/net/net.h"
+#include "models/share.h"
 #include "models/term.h"
 
 #define NO_PASS UINT64_MAX
@@ -14,7 +15,9 @@
 struct learner {
   struct learner_config config;
   const struct arch *arch;
-  size_t n; /* P */
+  size_t n;           /* P */
+  struct share share; /* what of it travels … */
+  size_t n_shared;    /* … so many values */
   struct net *net;
 
   /* [P]; while the net works, in its layout, [net_floats] */
@@ -24,8 +27,9 @@ struct learner {
   struct terms added;                  /* what the job adds to a step */
   uint64_t n_taken;                    /* steps of the optimiser so far */
 
-  float *copy;  /* [P] x̂ */
-  float *spare; /* [P] x̂' while it is pending; else where x is laid out anew and a merge begins */
+  float *shared; /* [n_shared] that part of x, where it is not all of it; else NULL */
+  float *copy;   /* [n_shared] x̂ */
+  float *spare;  /* [n_shared] x̂' while it is pending; else where x is laid out anew and a merge begins */
   bool pending;
   size_t nearby_width; /* of an x that is near it then (models/merging/nearby.h); 0: it is not */
 
@@ -36,9 +40,9 @@ struct learner {
     double own_step;
   } before;
 
-  float **copies; /* [n_copies][P] x̂_j */
+  float **copies; /* [n_copies][n_shared] x̂_j */
 
-  struct statistics statistics; /* which values of a model they are */
+  struct statistics statistics; /* which values of what is shared they are */
   struct distance_ring ring;
   uint32_t steps;          /* a round; 0: by epochs */
   double own_step;         /* ‖x after − x before‖ of the last learner_train */
@@ -77,6 +81,16 @@ enum err learner_call_hook(const struct work_hook *hook, size_t done, size_t tot
 /* In a half x stands beside x̂' with so many bytes a value where that is shorter. */
 enum { NEARBY_HEAD_BYTES = 8 };
 bool learner_nearby_is_shorter(const struct learner *l, size_t width);
+
+/* What is shared of a model [P]: [n_shared], in that model, or in `room`. */
+float *learner_shared_of(const struct learner *l, float *model, float *room);
+
+/* The same of x; and what stands in `spare` becomes that part of x, spare's contents being lost. */
+float *learner_shared(struct learner *l);
+void learner_take_shared(struct learner *l);
+
+/* Variances below 0 in x become 0. */
+void learner_floor(struct learner *l);
 
 float *learner_copy(const struct learner *l, size_t copy);
 

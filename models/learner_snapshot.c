@@ -12,7 +12,7 @@
 /* ---- snapshots
  *
  *   head   magic 8, version u32, zero u32, schema hash 32, P u64, zero u64                          64 bytes
- *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, first state, x̂              336 + 12·P
+ *   half   head, own step f64, ring (n u32, oldest u32, 32 × f64), x, first state, x̂        336 + 8·P + 4·S
  *          version 2, of optimisers with more than momentum: optimiser u32, zero u32, t u64, other states
  *          versions 3 and 4: as 1 and 2 without x there, and at the end width u32, zero u32 and x beside x̂
  *          (models/merging/nearby.h)
@@ -314,7 +314,7 @@ static size_t copy_at(const struct learner *l, const struct half *h) {
 }
 
 static size_t tail_at(const struct learner *l, const struct half *h) {
-  return copy_at(l, h) + array_bytes(l);
+  return copy_at(l, h) + codec_full_bytes(l->n_shared);
 }
 
 static size_t nearby_at(const struct learner *l, const struct half *h) {
@@ -376,7 +376,7 @@ void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
   state_write(l, out_bytes + HEAD_BYTES);
   x_write(l, &h, out_bytes);
   codec_write_values(l->states[0], l->n, out_bytes + first_state_at(l, &h));
-  codec_write_values(l->pending ? l->spare : l->copy, l->n, out_bytes + copy_at(l, &h));
+  codec_write_values(l->pending ? l->spare : l->copy, l->n_shared, out_bytes + copy_at(l, &h));
   if (has_tail(&h))
     tail_write(l, out_bytes + tail_at(l, &h));
   if (h.n_sections > 0)
@@ -400,7 +400,7 @@ static enum err nearby_head(const struct learner *l, const uint8_t bytes[NEARBY_
   struct cursor c;
   cursor_init(&c, bytes, NEARBY_HEAD_BYTES);
   uint32_t width = cursor_u32(&c), zero = cursor_u32(&c);
-  if (width < 1 || width > 2 || zero || !learner_nearby_is_shorter(l, width))
+  if (width < 1 || width > 2 || zero || l->shared || !learner_nearby_is_shorter(l, width))
     return ERR_CORRUPT;
   h->width = width;
   return ERR_OK;
@@ -444,7 +444,7 @@ size_t learner_half_most(const struct learner *l) {
 
 /* Its floats, before any of them is taken. */
 static enum err floats_judge(const struct learner *l, const struct half *h, const uint8_t *bytes) {
-  enum err e = codec_check_values(bytes + first_state_at(l, h), 2 * l->n);
+  enum err e = codec_check_values(bytes + first_state_at(l, h), l->n + l->n_shared);
   for (size_t i = 1; i < optimiser_states(h->kind) && !e; i++)
     e = codec_check_values(bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), l->n);
   size_t n_sections;
@@ -508,7 +508,7 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
   take_x(l, &h, bytes);
   take_states(l, &h, bytes);
   take_sections(l, &h, bytes);
-  memcpy(l->copy, bytes + copy_at(l, &h), array_bytes(l));
+  memcpy(l->copy, bytes + copy_at(l, &h), codec_full_bytes(l->n_shared));
   l->own_step = own_step;
   l->ring = ring;
   l->pending = false;
@@ -561,7 +561,7 @@ static void take_alike(struct learner *l, const struct schema *from, const float
     if (theirs)
       memcpy(l->x + own->offset, values + theirs->offset, own->n_values * sizeof *values);
   }
-  memcpy(l->copy, l->x, l->n * sizeof *l->x);
+  memcpy(l->copy, learner_shared(l), l->n_shared * sizeof *l->x);
 }
 
 enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
@@ -590,10 +590,10 @@ enum err learner_go_on_from(struct learner *l, const float *values, bool is_firs
   if (!floats_finite(values, l->n))
     return ERR_NON_FINITE;
   memmove(l->x, values, l->n * sizeof *l->x);
-  statistics_floor(&l->statistics, l->x);
+  learner_floor(l);
   learner_forget_states(l);
   terms_forget(&l->added);
   if (is_first)
-    memcpy(l->copy, l->x, l->n * sizeof *l->x);
+    memcpy(l->copy, learner_shared(l), l->n_shared * sizeof *l->x);
   return ERR_OK;
 }

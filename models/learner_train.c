@@ -162,8 +162,8 @@ static uint64_t rounding_seed(const struct learner *l, uint64_t round, uint32_t 
 
 /* After own_step is known: with a value of x that is not finite it is not either. */
 static bool is_finite(const struct learner *l) {
-  bool finite = isfinite(l->own_step);
-  for (size_t i = 0; i < l->statistics.n; i++)
+  bool finite = isfinite(l->own_step) && (!l->shared || floats_finite(l->x, l->n));
+  for (size_t i = 0; i < l->statistics.n && !l->shared; i++)
     finite = finite && floats_finite(l->x + l->statistics.list[i].offset, l->statistics.list[i].n);
   for (size_t i = 0; i < learner_states(l); i++)
     finite = finite && floats_finite(l->states[i], l->n);
@@ -247,7 +247,8 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   store_all(l);
   if (e)
     return e;
-  l->own_step = learnt_distance(&l->statistics, l->x, l->before.x, l->n);
+  l->own_step =
+      learnt_distance(&l->statistics, learner_shared(l), learner_shared_of(l, l->before.x, l->spare), l->n_shared);
   if (!is_finite(l))
     return ERR_NON_FINITE;
   *out_report = (struct train_report){

@@ -9,7 +9,7 @@
 
 struct schema {
   struct arch *arch; /* NULL: tensors only */
-  size_t n_parameters;
+  size_t n_parameters, n_shared;
   size_t n_tensors;
   struct tensor tensors[];
 };
@@ -86,6 +86,8 @@ enum err schema_new(const struct tensor *tensors, size_t n_tensors, struct schem
   enum err e = ERR_OK;
   for (size_t i = 0; i < n_tensors && !e; i++)
     e = tensor_place(&s->tensors[i], &s->n_parameters);
+  for (size_t i = 0; i < n_tensors && !e; i++)
+    s->n_shared += s->tensors[i].role == ROLE_PERSONAL ? 0 : s->tensors[i].n_values;
   if (!e)
     e = check_names_unique(s);
   if (e) {
@@ -98,9 +100,12 @@ enum err schema_new(const struct tensor *tensors, size_t n_tensors, struct schem
 
 static size_t arch_tensors(const struct arch *a, struct tensor *out_tensors) {
   size_t n = 0;
-  for (size_t i = 0; i < a->n_layers; i++)
-    if (a->layers[i].type->tensors)
-      n += a->layers[i].type->tensors(&a->layers[i], out_tensors + n);
+  for (size_t i = 0; i < a->n_layers; i++) {
+    size_t n_layer = a->layers[i].type->tensors ? a->layers[i].type->tensors(&a->layers[i], out_tensors + n) : 0;
+    for (size_t k = 0; k < n_layer && a->layers[i].is_personal; k++)
+      out_tensors[n + k].role = ROLE_PERSONAL;
+    n += n_layer;
+  }
   return n;
 }
 
@@ -137,6 +142,10 @@ size_t schema_parameters(const struct schema *s) {
   return s->n_parameters;
 }
 
+size_t schema_shared(const struct schema *s) {
+  return s->n_shared;
+}
+
 size_t schema_tensors(const struct schema *s) {
   return s->n_tensors;
 }
@@ -168,7 +177,7 @@ static size_t line_write(const struct schema *s, size_t line, char out_line[MAX_
   static const char *const roles[] = {
       [ROLE_SHARED] = "shared", [ROLE_PERSONAL] = "personal", [ROLE_STATISTIC] = "statistic"};
   if (line == 0)
-    return (size_t)snprintf(out_line, MAX_LINE_BYTES, "model: %s\n", s->arch ? s->arch->text : "tensors");
+    return (size_t)snprintf(out_line, MAX_LINE_BYTES, "model: %s\n", s->arch ? s->arch->shared_text : "tensors");
   const struct tensor *t = &s->tensors[line - 1];
   char shape[MAX_RANK * 11 + 1];
   shape_text(t, shape, sizeof shape);

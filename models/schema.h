@@ -52,6 +52,7 @@ MUST_USE enum err schema_from_arch(const char *arch, const struct contract *cont
 void schema_free(struct schema *s);
 
 size_t schema_parameters(const struct schema *s); /* P, 1 … MAX_PARAMETERS */
+size_t schema_shared(const struct schema *s);     /* of them those that travel: all but the personal ones */
 size_t schema_tensors(const struct schema *s);
 const struct tensor *schema_tensor(const struct schema *s, size_t i);
 
@@ -63,7 +64,8 @@ const struct arch *schema_arch(const struct schema *s);
  *   model: dense 128, relu, dense 10
  *   tensor 1: dense1.weight [128,784] f32 shared
  *
- * "model: tensors" without an architecture; [-] for the shape of a personal tensor. Text that does not fit ends with the
+ * "model: tensors" without an architecture; [-] for the shape of a personal tensor, and of a personal layer only its word,
+ * "dense personal": these may differ between agents. Text that does not fit ends with the
  * last whole line that does and a line "and N more". */
 void schema_text(const struct schema *s, char out_text[MAX_SCHEMA_TEXT_BYTES]);
 

@@ -67,12 +67,13 @@ static json_t *describe(struct call *call, const struct config *c, const struct 
   char reason[MAX_REASON_BYTES];
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return NULL; /* the loader has made the same one */
-  size_t n = schema_parameters(schema);
-  json_t *o = json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "job", job->name, "version",
-                        (json_int_t)job->version, "run_label", job->run_label, "state", catalogue_state(k), "model",
-                        job->arch, "parameters", (json_int_t)n, "update_bytes",
-                        (json_int_t)codec_bound(job->contract->codec, n), "full_bytes", (json_int_t)codec_full_bytes(n),
-                        "tensors", tensor_rows(schema), "contract", contract_lines(job->contract));
+  size_t n = schema_parameters(schema), n_shared = schema_shared(schema);
+  json_t *o =
+      json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "job", job->name, "version",
+                (json_int_t)job->version, "run_label", job->run_label, "state", catalogue_state(k), "model", job->arch,
+                "parameters", (json_int_t)n, "update_bytes", (json_int_t)codec_bound(job->contract->codec, n_shared),
+                "full_bytes", (json_int_t)codec_full_bytes(n_shared), "tensors", tensor_rows(schema), "contract",
+                contract_lines(job->contract));
   schema_free(schema);
   if (!o)
     return NULL;

@@ -244,17 +244,17 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   char reason[MAX_REASON_BYTES];
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return NULL; /* config_load has made the same one */
-  size_t n_parameters = schema_parameters(schema), learner = 0, shadow = 0;
+  size_t n_parameters = schema_parameters(schema), n_shared = schema_shared(schema), learner = 0, shadow = 0;
   enum err e = forecast_learners(c, s, schema, &learner, &shadow);
   schema_free(schema);
   if (e)
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
   size_t half = learner_half_arrays(&job->train);
-  size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_parameters);
+  size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_shared);
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
-  size_t round = c->n_peers * codec_bound(job->contract->codec, n_parameters);
+  size_t round = c->n_peers * codec_bound(job->contract->codec, n_shared);
   uint64_t written = written_a_round(c, s);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",

@@ -26,7 +26,7 @@ struct asked {
   const struct site_job_config *job;
   struct outlook_order order;
   struct codec codec;
-  size_t n_parameters;
+  size_t n_parameters, n_shared;
   const char *training_from;
 };
 
@@ -161,7 +161,7 @@ static enum err find_training(struct asked *a, const struct config *c, const str
 
 static struct outlook_order order_with(const struct asked *a, struct codec codec) {
   struct outlook_order o = a->order;
-  o.payload_bytes = codec_bound(codec, a->n_parameters);
+  o.payload_bytes = codec_bound(codec, a->n_shared);
   o.gamma = codec_gamma(codec);
   return o;
 }
@@ -179,6 +179,7 @@ static enum err read_job(struct asked *a, const struct config *c, int *out_code)
   if (e)
     return refuse(a, SIM_FROM, e, why, out_code);
   a->n_parameters = schema_parameters(schema);
+  a->n_shared = schema_shared(schema);
   a->codec = job->job.contract->codec;
   a->order.degree = c->n_peers > 0 ? c->n_peers : DEFAULT_DEGREE;
   if (a->order.degree > a->order.n_agents - 1)

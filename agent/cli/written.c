@@ -16,10 +16,10 @@ uint64_t written_a_round(const struct config *c, const struct site_job_config *s
   uint64_t publish, commit;
   if (schema_from_arch(job->arch, job->contract, &schema, reason))
     return 0;
-  size_t n_parameters = schema_parameters(schema);
+  size_t n_parameters = schema_parameters(schema), n_shared = schema_shared(schema);
   schema_free(schema);
   size_t full = codec_full_bytes(n_parameters), half_arrays = learner_half_arrays(&job->train);
-  disk_forecast(codec_bound(job->contract->codec, n_parameters), full, half_arrays, &publish, &commit);
+  disk_forecast(codec_bound(job->contract->codec, n_shared), full, half_arrays, &publish, &commit);
   return publish + commit + (shadow_is_wanted(c, site_job) ? half_arrays * full : 0);
 }
 

@@ -14,8 +14,8 @@
 #include "models/net/arch.h"
 
 enum {
-  MAX_SNAPSHOT_BYTES_PER_PARAMETER = 64,
-  HOLD_MS = 25 /* about what a sync takes: longer trainings hide it */
+  MAX_SNAPSHOT_BYTES_PER_PARAMETER = 160, /* a half with all that sections may hold */
+  HOLD_MS = 25                            /* about what a sync takes: longer trainings hide it */
 };
 
 /* ---- what it is --------------------------------------------------------------------------------------------------- */
@@ -166,12 +166,12 @@ static const uint8_t encoding_of_codec[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
 enum err job_start_round(struct agent_job *j) {
   struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
-  size_t n_parameters = schema_parameters(j->schema);
+  size_t n_shared = schema_shared(j->schema);
   j->rules = (struct round_config){
       .identity = {.swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest},
       .encoding = encoding_of_codec[s->job.contract->codec.kind],
-      .link_bytes = codec_bound(s->job.contract->codec, n_parameters),
-      .full_bytes = codec_full_bytes(n_parameters),
+      .link_bytes = codec_bound(s->job.contract->codec, n_shared),
+      .full_bytes = codec_full_bytes(n_shared),
       .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
       .snapshot_max_bytes = snapshot_max_bytes(j),
       .count = s->job.count,
@@ -191,8 +191,8 @@ enum err job_start_round(struct agent_job *j) {
   };
   struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j};
   uint64_t publish_bytes, commit_bytes;
-  disk_forecast(j->rules.link_bytes, j->rules.full_bytes, learner_half_arrays(&s->job.train), &publish_bytes,
-                &commit_bytes);
+  disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)), learner_half_arrays(&s->job.train),
+                &publish_bytes, &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   enum err e = pooling_start(j);
   if (e == ERR_OK)
@@ -368,7 +368,7 @@ static enum err join(struct agent_job *j) {
     return e;
   agent_add_job(a, j); /* before gossip asks for its words */
   e = gossip_add_job(a->gossip, job_gossip_config(j),
-                     codec_payload_bound(j->config->job.contract->codec, schema_parameters(j->schema)), &index);
+                     codec_payload_bound(j->config->job.contract->codec, schema_shared(j->schema)), &index);
   if (e != ERR_OK) {
     a->n_jobs--;
     return e;

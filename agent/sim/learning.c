@@ -77,7 +77,7 @@ static uint32_t epoch_steps(const struct sim_agent *a) {
 
 /* An update is as long as the model makes it, and all of it is held. */
 static void set_lengths(struct sim *s, const struct sim_learning *l, const struct codec *codec) {
-  size_t n = schema_parameters(l->schema), full = codec_full_bytes(n), link = codec_bound(*codec, n);
+  size_t n = schema_shared(l->schema), full = codec_full_bytes(n), link = codec_bound(*codec, n);
   s->dims = ((full > link ? full : link) + sizeof(double) - 1) / sizeof(double);
   s->payload_bytes = s->dims * sizeof(double);
 }
@@ -88,7 +88,7 @@ static void set_sizes(struct round_config *config, const struct sim_learning *l,
                                               [CODEC_Q8] = ENCODING_Q8,
                                               [CODEC_Q4] = ENCODING_Q4,
                                               [CODEC_TOPK] = ENCODING_TOPK};
-  size_t n = schema_parameters(l->schema);
+  size_t n = schema_shared(l->schema);
   config->encoding = encodings[codec->kind];
   config->link_bytes = codec_bound(*codec, n);
   config->full_bytes = codec_full_bytes(n);

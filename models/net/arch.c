@@ -20,14 +20,16 @@ struct word {
   bool cut;
 };
 
-/* One more than a layer can have: word argument… option value… as NAME. */
-enum { MAX_WORDS = 1 + 2 * MAX_LAYER_WORDS + 2 + 1, MAX_OPEN = 16 };
+/* One more than a layer can have: word argument… option value… as NAME personal. */
+enum { MAX_WORDS = 1 + 2 * MAX_LAYER_WORDS + 3 + 1, MAX_OPEN = 16 };
 
 struct parser {
   const char *text, *at;
   const struct contract *contract;
   struct arch *arch;
   char *why;
+  const char *const *personal; /* [n_personal] names and words of layers that are, too */
+  size_t n_personal;
   struct word words[MAX_WORDS]; /* of the layer in work */
   size_t n_words;
   size_t used; /* words that were understood */
@@ -230,6 +232,25 @@ static enum err read_name(struct parser *p, struct layer *l, bool *out_named) {
   return ERR_OK;
 }
 
+/* Whether a name from a job file means this layer. */
+static bool is_called(const struct layer *l, const char *name) {
+  return l->type->stem && (strcmp(l->name, name) == 0 || strcmp(l->type->word, name) == 0);
+}
+
+/* [personal] */
+static enum err read_personal(struct parser *p, struct layer *l) {
+  MUST(l->type);
+  for (size_t i = 0; i < p->n_personal; i++)
+    l->is_personal = l->is_personal || is_called(l, p->personal[i]);
+  if (p->used == p->n_words || strcmp(p->words[p->used].text, "personal") != 0)
+    return ERR_OK;
+  if (!l->type->stem)
+    return fail(p, p->words[p->used].column, ERR_RANGE, "%s has nothing that could be personal", l->type->word);
+  p->used++;
+  l->is_personal = true;
+  return ERR_OK;
+}
+
 static enum err check_all_used(const struct parser *p) {
   if (p->used == p->n_words)
     return ERR_OK;
@@ -239,12 +260,13 @@ static enum err check_all_used(const struct parser *p) {
 
 /* ---- placing it */
 
-/* Appends to the canonical text. */
-__attribute__((format(printf, 2, 3))) static enum err write_text(struct parser *p, const char *format, ...) {
+/* Appends to a canonical text. */
+__attribute__((format(printf, 3, 4))) static enum err write_text(struct parser *p, char text[MAX_ARCH_BYTES],
+                                                                 const char *format, ...) {
   va_list args;
-  size_t n = strlen(p->arch->text);
+  size_t n = strlen(text);
   va_start(args, format);
-  int n_more = vsnprintf(p->arch->text + n, MAX_ARCH_BYTES - n, format, args);
+  int n_more = vsnprintf(text + n, MAX_ARCH_BYTES - n, format, args);
   va_end(args);
   if ((size_t)n_more < MAX_ARCH_BYTES - n)
     return ERR_OK;
@@ -262,8 +284,13 @@ static const char *separator(const struct arch *a) {
 static enum err write_layer(struct parser *p, const struct layer *l, bool named) {
   char form[2 * MAX_LAYER_NAME_BYTES];
   MUST((size_t)l->type->text(l, form, sizeof form) < sizeof form);
-  return write_text(p, "%s%s%s%s%s", separator(p->arch), form, named ? " as " : "", named ? l->name : "",
-                    l->type->closes ? " {" : "");
+  const char *as = named ? " as " : "", *name = named ? l->name : "", *personal = l->is_personal ? " personal" : "";
+  const char *brace = l->type->closes ? " {" : "", *before = separator(p->arch);
+  enum err e = write_text(p, p->arch->text, "%s%s%s%s%s%s", before, form, as, name, personal, brace);
+  if (!e)
+    e = write_text(p, p->arch->shared_text, "%s%s%s%s%s%s", before, l->is_personal ? l->type->word : form, as, name,
+                   personal, brace);
+  return e;
 }
 
 /* A rectifier decides the first weights of the layer before it, however many norms stand between. */
@@ -319,6 +346,8 @@ static enum err read_layer(struct parser *p) {
   if (!e)
     e = read_name(p, &l, &named);
   if (!e)
+    e = read_personal(p, &l);
+  if (!e)
     e = check_all_used(p);
   if (!e && (*p->at == '{') != (l.type->closes != NULL))
     e = l.type->closes ? fail(p, column_of(p, NULL), ERR_SYNTAX,
@@ -356,7 +385,9 @@ static enum err close_block(struct parser *p) {
   first->partner = a->n_layers;
   enum err e = shape_layer(p, &l, column);
   if (!e)
-    e = write_text(p, " }");
+    e = write_text(p, a->text, " }");
+  if (!e)
+    e = write_text(p, a->shared_text, " }");
   if (e)
     return e;
   append_layer(a, &l);
@@ -426,14 +457,20 @@ static struct extent input_of(const struct contract *c) {
   return (struct extent){1, 1, (uint32_t)contract_n_inputs(c)};
 }
 
-enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,
-                    char why[MAX_REASON_BYTES]) {
+static enum err parse(const char *text, const struct contract *contract, const char *const *personal, size_t n_personal,
+                      struct arch **out_arch, char why[MAX_REASON_BYTES]) {
   if (strnlen(text, MAX_ARCH_BYTES) == MAX_ARCH_BYTES) {
     snprintf(why, MAX_REASON_BYTES, "the architecture is longer than %d bytes", MAX_ARCH_BYTES - 1);
     return ERR_LIMIT;
   }
   struct arch *a = calloc(1, sizeof *a + count_places(text) * sizeof *a->layers);
-  struct parser p = {.text = text, .at = text, .contract = contract, .arch = a, .why = why};
+  struct parser p = {.text = text,
+                     .at = text,
+                     .contract = contract,
+                     .arch = a,
+                     .why = why,
+                     .personal = personal,
+                     .n_personal = n_personal};
   enum err e = a ? ERR_OK : ERR_NO_MEMORY;
   if (e) {
     snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(e));
@@ -449,6 +486,70 @@ enum err arch_parse(const char *text, const struct contract *contract, struct ar
   a = NULL;
 out:
   arch_free(a);
+  return e;
+}
+
+enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,
+                    char why[MAX_REASON_BYTES]) {
+  return parse(text, contract, NULL, 0, out_arch, why);
+}
+
+/* ---- personal layers by their names */
+
+/* The name of a layer with parameters that is nearest; NULL: none is near. */
+static const char *nearest_name(const struct arch *a, const char *name) {
+  size_t best_distance = strlen(name) / 2 + 1;
+  const char *best = NULL;
+  for (size_t i = 0; i < a->n_layers; i++) {
+    size_t distance = a->layers[i].type->stem ? edit_distance(name, a->layers[i].name) : SIZE_MAX;
+    if (distance < best_distance) {
+      best = a->layers[i].name;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+static enum err find_called(const struct arch *a, const char *name, char why[MAX_REASON_BYTES]) {
+  for (size_t i = 0; i < a->n_layers; i++)
+    if (is_called(&a->layers[i], name))
+      return ERR_OK;
+  const struct layer_type *type = layer_type_find(name);
+  if (type && !type->stem) {
+    snprintf(why, MAX_REASON_BYTES, "%s has nothing that could be personal", type->word);
+    return ERR_RANGE;
+  }
+  const char *near = nearest_name(a, name);
+  snprintf(why, MAX_REASON_BYTES, "no layer of the model is called '%.47s'%s%s%s", name, near ? ", did you mean '" : "",
+           near ? near : "", near ? "'?" : "");
+  return ERR_NOT_FOUND;
+}
+
+static bool shares_any(const struct arch *a) {
+  for (size_t i = 0; i < a->n_layers; i++)
+    if (a->layers[i].n_trained > 0 && !a->layers[i].is_personal)
+      return true;
+  return false;
+}
+
+enum err arch_make_personal(const char *text, const struct contract *contract, const char *const *layers, size_t n,
+                            char **out_text, char why[MAX_REASON_BYTES]) {
+  struct arch *a = NULL;
+  enum err e = parse(text, contract, layers, n, &a, why);
+  for (size_t i = 0; i < n && !e; i++)
+    e = find_called(a, layers[i], why);
+  if (!e && !shares_any(a)) {
+    snprintf(why, MAX_REASON_BYTES, "every layer that learns is personal, so that nothing is shared; leave one out");
+    e = ERR_RANGE;
+  }
+  char *personal = e ? NULL : strdup(a->text);
+  if (!e && !personal) {
+    snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
+    e = ERR_NO_MEMORY;
+  }
+  arch_free(a);
+  if (!e)
+    *out_text = personal; /* now the caller's */
   return e;
 }
 

@@ -20,6 +20,9 @@
  *   residual { … }      what comes out of the layers in braces, plus what went in: equally large
  *   softmax             short for `dense classes`: alone it is logistic regression
  *
+ * A layer that ends with the word `personal`, as in `dense classes personal`, stays at its agent: its tensors have that role
+ * (models/schema.h), its statistics, too. Job files say it by names (arch_make_personal).
+ *
  * `dense 64, relu, dense classes` is a perceptron with one hidden layer. Words are lower case; blanks between words do
  * not matter; options come in any order. NAME (a-z, 0-9, _; a letter first) names the layer's tensors, NAME.weight and
  * NAME.bias; without it the k-th dense layer is `densek`. The softmax itself is part of the loss, so the last layer has as
@@ -40,7 +43,9 @@
 
 struct arch {
   char text[MAX_ARCH_BYTES]; /* canonical: numbers for words, shorthands written out, default names left out */
-  enum loss_kind loss;       /* the contract's */
+  char shared_text
+      [MAX_ARCH_BYTES]; /* the same, with nothing but word and name of personal layers: what peers agree on */
+  enum loss_kind loss;  /* the contract's */
   struct extent input;
   uint32_t n_inputs; /* values a sample */
   uint32_t n_outputs;
@@ -54,6 +59,12 @@ struct arch {
 MUST_USE enum err arch_parse(const char *text, const struct contract *contract, struct arch **out_arch,
                              char why[MAX_REASON_BYTES]);
 void arch_free(struct arch *a);
+
+/* The text of that architecture with these n layers personal, canonical, for free(); each is the name of a layer, or a word for all
+ * layers of its kind: "dense2", "batchnorm". ERR_NOT_FOUND: no layer is called so, `why` names the nearest; ERR_RANGE: it has
+ * no parameters, or nothing would be left to share; and as arch_parse. */
+MUST_USE enum err arch_make_personal(const char *text, const struct contract *contract, const char *const *layers,
+                                     size_t n, char **out_text, char why[MAX_REASON_BYTES]);
 
 /* Floating-point operations of one sample, forwards. Training takes about three times as many. */
 double arch_flops(const struct arch *a);

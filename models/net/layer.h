@@ -49,6 +49,7 @@ struct layer {
   uint32_t groups;                 /* groupnorm's G */
   uint32_t n_tokens;               /* embed's V */
   bool every_state;                /* gru's `states all` */
+  bool is_personal;                /* its parameters stay here */
   bool before_relu;                /* a rectifier follows: decides the spread of the first weights */
   size_t partner;                  /* of the two ends of a block: the index of the other one */
   size_t offset;                   /* of its parameters in the model */

@@ -200,6 +200,19 @@ START_TEST(columns_have_types) {
 }
 END_TEST
 
+/* Whoever makes the schema of a job knows them. */
+START_TEST(personal_layers_are_set_by_the_job_file) {
+  struct site_folder f =
+      site_folder_new(GOOD_SITE, "job: a\ntask: classify\nlabel: v\nclasses: [ ok, bad ]\nfeatures: [ a, b ]\n"
+                                 "model: dense 4, relu, dense classes\npersonal: { layers: [ dense2 ] }\n");
+  struct config *c = load(&f, NULL);
+  ck_assert_str_eq(c->jobs[0].job.arch, "dense 4, relu, dense 2 personal");
+  ck_assert_str_eq(value_of(c, "personal.layers")->text, "[dense2]");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(training_is_set_by_the_job_file) {
   struct site_folder f = site_folder_new(
       GOOD_SITE,
@@ -559,12 +572,13 @@ END_TEST
 int main(void) {
   return SUITE_RUN("agent/config", columns_have_types, the_least_config_has_every_default, every_key_reaches_its_field,
                    regression_needs_no_classes, training_is_set_by_the_job_file,
-                   other_tasks_have_their_own_losses_and_headlines, codecs_have_words_and_a_fraction,
-                   steps_can_be_those_of_the_swarm, an_interval_above_the_longest_wait_is_warned_about,
-                   the_environment_overrides_scalars_of_the_site, a_bom_and_crlf_are_fine, conf_d_adds_peers,
-                   a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer, what_is_probably_not_meant_is_a_warning,
-                   little_room_for_updates_is_a_warning, the_job_digest_is_of_values_not_of_bytes,
-                   credentials_have_the_key, several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
+                   personal_layers_are_set_by_the_job_file, other_tasks_have_their_own_losses_and_headlines,
+                   codecs_have_words_and_a_fraction, steps_can_be_those_of_the_swarm,
+                   an_interval_above_the_longest_wait_is_warned_about, the_environment_overrides_scalars_of_the_site,
+                   a_bom_and_crlf_are_fine, conf_d_adds_peers, a_key_of_base64_is_the_same_peer, the_own_key_is_no_peer,
+                   what_is_probably_not_meant_is_a_warning, little_room_for_updates_is_a_warning,
+                   the_job_digest_is_of_values_not_of_bytes, credentials_have_the_key,
+                   several_jobs_have_their_own_values, two_versions_of_a_job_are_told_apart,
                    an_override_for_one_of_several_jobs_is_refused, a_job_is_read_from_its_text,
                    a_site_is_read_without_its_jobs, the_table_is_consistent, its_words_are_those_of_models);
 }
