@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/file.h"
+#include "agent/option_type.h"
 #include "agent/tree.h"
 #include "base/must.h"
 #include "crypto/digest.h"
@@ -407,6 +408,85 @@ static enum err check_training(struct loader *l) {
   return ERR_OK;
 }
 
+/* The classes of a group have numbers from here on. */
+static enum err check_listed(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
+  l->reader.file = l->site_job->job_path;
+  for (const struct listed_class *c = job->listed; c < job->listed + job->n_listed; c++) {
+    size_t class = 0;
+    while (class < l->contract->n_classes && strcmp(l->contract->classes[class].text, c->name) != 0)
+      class ++;
+    if (class == l->contract->n_classes)
+      return option_fail_at(&l->reader, ERR_RANGE, c->place,
+                            "continual.tasks: there is no class \"%.60s\"; write one of `classes`, or add it there",
+                            c->name);
+    enum err e = task_list_put(&job->continual.tasks, class, c->task);
+    if (e)
+      return option_fail_at(&l->reader, e, c->place,
+                            "continual.tasks: the class %.60s is in a task already; remove one", c->name);
+  }
+  return ERR_OK;
+}
+
+/* What continual learning cannot go with. */
+static enum err check_continual_uses(struct loader *l) {
+  const struct job_config *job = &l->site_job->job;
+  const struct continual_config *c = &job->continual;
+  if (l->contract->task != TASK_CLASSIFY)
+    return FAIL(l, GROUP_JOB, "continual.tasks", ERR_RANGE,
+                "tasks are groups of classes; write task: classify, or remove the line");
+  if (c->rounds == 0)
+    return FAIL(l, GROUP_JOB, "continual.rounds", ERR_SYNTAX, "is missing; write how many rounds a task lasts");
+  for (size_t i = 1; c->tasks.kind == INCREMENT_DOMAIN && i < c->tasks.n_tasks; i++)
+    if (task_list_size(&c->tasks, i) != task_list_size(&c->tasks, 0))
+      return FAIL(l, GROUP_JOB, "continual.tasks", ERR_RANGE,
+                  "domain-incremental tasks have as many classes each; the first has %zu, task %zu has %zu",
+                  task_list_size(&c->tasks, 0), i + 1, task_list_size(&c->tasks, i));
+  if (job->train.label_smoothing > 0)
+    return FAIL(l, GROUP_JOB, "train.label_smoothing", ERR_RANGE,
+                "does not go with continual.tasks, where not every class counts; remove one of them");
+  if (c->replay_use == REPLAY_AGEM && c->replay == 0)
+    return FAIL(l, GROUP_JOB, "continual.replay_use", ERR_RANGE, "a-gem needs samples; write continual.replay: 100");
+  if (c->lwf && c->replay > 0 && c->replay_use == REPLAY_MIXED)
+    return FAIL(l, GROUP_JOB, "continual.lwf", ERR_EXISTS,
+                "continual.replay is mixed into the loss too; remove one of them");
+  if (c->ewc > 0 && strstr(job->arch, "batchnorm") != NULL)
+    return FAIL(l, GROUP_JOB, "continual.ewc", ERR_RANGE,
+                "measures one sample at a time, which batchnorm cannot; write groupnorm or layernorm in `model`");
+  return ERR_OK;
+}
+
+static enum err check_continual(struct loader *l) {
+  static const char *const keys[] = {"continual.kind", "continual.rounds", "continual.replay", "continual.ewc",
+                                     "continual.lwf"};
+  struct job_config *job = &l->site_job->job;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys && job->n_listed == 0; i++)
+    if (is_given(l, GROUP_JOB, keys[i]))
+      return FAIL(l, GROUP_JOB, keys[i], ERR_SYNTAX, "continual.tasks is missing; write the groups of classes");
+  if (job->n_listed == 0)
+    return ERR_OK;
+  if (task_list_init(&job->continual.tasks, job->continual.tasks.kind, l->contract->n_classes))
+    return no_memory(l->why);
+  enum err e = check_listed(l);
+  return e ? e : check_continual_uses(l);
+}
+
+/* Where this site stands in the order of tasks. */
+static enum err check_offset(struct loader *l) {
+  struct site_job_config *s = l->site_job;
+  struct continual_config *c = &s->job.continual;
+  if (c->tasks.n_tasks == 0) {
+    if (s->continual_offset > 0 || s->is_offset_by_part)
+      return FAIL(l, GROUP_SITE_JOB, "continual.offset", ERR_SYNTAX, "the job has no continual.tasks; remove the line");
+    return ERR_OK;
+  }
+  if (s->is_offset_by_part && s->part == 0)
+    return FAIL(l, GROUP_SITE_JOB, "continual.offset", ERR_SYNTAX,
+                "the job splits nothing, so that there is no part; write a number");
+  c->offset = s->is_offset_by_part ? s->part - 1 : s->continual_offset;
+  return ERR_OK;
+}
+
 static bool counts_any(const struct class_weights *weights) {
   for (size_t i = 0; i < weights->n; i++)
     if (weights->values[i] > 0)
@@ -603,9 +683,9 @@ static enum err check_names(struct loader *l) {
 }
 
 /* What a job file must be by itself, and what the site's settings must be for it. */
-static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_split, check_contract,
-                                                          check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_memory};
+static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_split,
+                                                          check_contract, check_continual,  check_model};
+static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;
@@ -925,6 +1005,8 @@ static void site_job_done(struct site_job_config *s) {
   free(s->job.arch);
   free(s->job.text);
   free(s->job.train.class_weights.values);
+  free(s->job.listed);
+  task_list_done(&s->job.continual.tasks);
   char *const texts[] = {s->job_path,    s->train_path,       s->train_labels,      s->test_path,
                          s->test_labels, s->global_test_path, s->global_test_labels};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

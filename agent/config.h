@@ -33,6 +33,13 @@ enum relay_mode { RELAY_OFF, RELAY_ON };
 enum kernels_mode { KERNELS_MEASURED, KERNELS_BUILT_IN };
 enum log_format { LOG_TEXT, LOG_JSON };
 
+/* A class as a task of `continual.tasks` names it. */
+struct listed_class {
+  char name[MAX_NAME_BYTES];
+  uint32_t task;
+  struct place place;
+};
+
 /* The job file: equal everywhere. */
 /* Layers of the model by name, or by their word for all of a kind. */
 enum { MAX_PERSONAL_LAYERS = 32 };
@@ -51,6 +58,9 @@ struct job_config {
   struct train_config train;
   bool is_steps_auto; /* train.steps: auto: the swarm's median of steps in an epoch */
   enum statistic_policy statistics;
+  struct continual_config continual; /* its offset is the site's */
+  struct listed_class *listed;       /* of continual.tasks, in order */
+  size_t n_listed;
   uint64_t count;                 /* number of the last round; 0 = for ever */
   char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
   uint32_t init_version;          /* … and version; 0: none */
@@ -69,6 +79,8 @@ struct site_job_config {
   char *global_test_path, *global_test_labels; /* a common test set; NULL: none */
   uint32_t part;                               /* of a split public set, 1 … n; 0 = the job splits nothing */
   uint32_t memory_max_mib;                     /* of samples; more are streamed */
+  uint32_t continual_offset;                   /* of the site's order of tasks … */
+  bool is_offset_by_part;                      /* … or the part − 1 */
   uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
   double max_share;   /* WEIGHTS_SAMPLES: cap of one peer's weight */

@@ -62,6 +62,13 @@ static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", 
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
+static const char *const increment_words[] = {[INCREMENT_CLASS] = "class-incremental",
+                                              [INCREMENT_DOMAIN] = "domain-incremental",
+                                              [INCREMENT_TASK] = "task-incremental",
+                                              NULL};
+static const char *const replay_rule_words[] = {[REPLAY_BALANCED] = "balanced", [REPLAY_RESERVOIR] = "reservoir", NULL};
+static const char *const replay_use_words[] = {[REPLAY_MIXED] = "mixed", [REPLAY_AGEM] = "a-gem", NULL};
+static const char *const ewc_rule_words[] = {[EWC_ONLINE] = "online", [EWC_SEPARATE] = "separate", NULL};
 static const char *const statistic_words[] = {
     [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled", NULL};
 
@@ -149,6 +156,10 @@ const struct option option_table[] = {
      "file in state_dir, in the same order and with the same result"},
     {"train.seed", SITE_JOB(train_seed), &type_u64, "0", BOUNDS(0, max_seed), LOCAL,
      "seed of the order of samples and dropout"},
+    {"continual.offset", SITE_JOB(continual_offset), &type_offset, "0", BOUNDS(0, MAX_TASKS - 1), LOCAL,
+     "where this site begins in the order of `continual.tasks`: so many tasks later, or `part`: data.part - 1 later; "
+     "after the last one "
+     "it goes on with the first"},
     {"merge.rule", IN_SITE_JOB, 0, &type_only_word, "mean", ONE_OF(merge_rule_words), LOCAL,
      "how peers' models are merged; `merge: mean` for short"},
     {"merge.weights", SITE_JOB(weights), &type_word, "metropolis", ONE_OF(weights_words), LOCAL,
@@ -274,6 +285,35 @@ const struct option option_table[] = {
     {"merge.statistics", JOB(statistics), &type_word, "pooled", ONE_OF(statistic_words), MUST_AGREE,
      "running means and variances of batchnorm in a merge: pooled (of all samples together), mean (averaged as "
      "weights), or local (each site its own)"},
+    {"continual.tasks", IN_JOB, 0, &type_tasks, "", NO_BOUNDS, ANNOUNCED,
+     "groups of classes that a site learns one after the other, as in [ [ shirt, coat ], [ boot, bag ] ]; a class in "
+     "no group is not "
+     "trained on; without it all are learnt at once"},
+    {"continual.kind", JOB(continual.tasks.kind), &type_word, "class-incremental", ONE_OF(increment_words), ANNOUNCED,
+     "class-incremental: the classes seen so far compete; task-incremental: the task is known with a sample, its "
+     "classes compete; "
+     "domain-incremental: the model says the place of a class in its group"},
+    {"continual.rounds", JOB(continual.rounds), &type_u32, "", BOUNDS(1, 1000000), ANNOUNCED,
+     "rounds that a task lasts; the last one lasts as long as the job"},
+    {"continual.replay", JOB(continual.replay), &type_u32, "0", BOUNDS(0, 1000000), ANNOUNCED,
+     "samples a class that are kept of tasks that are over, encrypted in the state directory, and rehearsed"},
+    {"continual.replay_rule", JOB(continual.replay_rule), &type_word, "balanced", ONE_OF(replay_rule_words), ANNOUNCED,
+     "which: as many of each class, or a reservoir over all that came; either at random"},
+    {"continual.replay_use", JOB(continual.replay_use), &type_word, "mixed", ONE_OF(replay_use_words), ANNOUNCED,
+     "how: in the loss beside the new samples, or a-gem: a step is projected so that it does not undo them"},
+    {"continual.ewc", JOB(continual.ewc), &type_number, "0", BOUNDS(0, 1e12), ANNOUNCED,
+     "pull towards the weights that earlier tasks ended with, by their Fisher information; look for it on a "
+     "logarithmic grid, 1e2 to "
+     "1e10; 0: none"},
+    {"continual.ewc_rule", JOB(continual.ewc_rule), &type_word, "online", ONE_OF(ewc_rule_words), ANNOUNCED,
+     "online: towards the newest weights, older information fades; separate: towards those of each task"},
+    {"continual.ewc_decay", JOB(continual.ewc_decay), &type_number, "0.95", BOUNDS(0, 1), ANNOUNCED,
+     "online: what is left of older Fisher information at each new task"},
+    {"continual.ewc_samples", JOB(continual.ewc_samples), &type_u32, "1000", BOUNDS(MIN_FISHER_SAMPLES, 1000000),
+     ANNOUNCED,
+     "samples of a task from which its Fisher information is measured, one at a time; all where there are fewer"},
+    {"continual.lwf", JOB(continual.lwf), &type_flag, "false", ONE_OF(flag_words), ANNOUNCED,
+     "learning without forgetting: what the model of the task before says of new samples is kept, at temperature 2"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,

@@ -54,7 +54,7 @@ struct option {
   const char *sentence;
 };
 
-enum { MAX_OPTIONS = 96 };
+enum { MAX_OPTIONS = 192 };
 extern const struct option option_table[];
 extern const size_t n_options;
 

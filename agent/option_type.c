@@ -719,6 +719,65 @@ static void write_scale(const struct option *o, const void *base, FILE *out) {
   fputs(" }", out);
 }
 
+/* One group of continual.tasks; which classes there are is not known yet. */
+static enum err read_group_of_classes(struct option_reader *r, const struct option *o, const struct tree *group,
+                                      uint32_t task, struct job_config *job) {
+  if (group->kind != TREE_LIST || !group->first)
+    return fail_item(r, o, ERR_SYNTAX, group, "not a task; write the names of its classes, as in [ shirt, coat ]");
+  struct listed_class *grown = realloc(job->listed, (job->n_listed + count_children(group)) * sizeof *grown);
+  if (!grown)
+    return option_no_memory(r);
+  job->listed = grown;
+  for (const struct tree *item = group->first; item; item = item->next) {
+    if (item->kind != TREE_TEXT || item->text[0] == '\0' || strlen(item->text) >= MAX_NAME_BYTES)
+      return fail_item(r, o, ERR_SYNTAX, item, "not a class name; write one of `classes`");
+    struct listed_class *listed = &job->listed[job->n_listed++];
+    *listed = (struct listed_class){.task = task, .place = item->place};
+    snprintf(listed->name, sizeof listed->name, "%s", item->text);
+  }
+  return ERR_OK;
+}
+
+/* [ [ shirt, coat ], [ boot, bag ] ] */
+static enum err read_tasks(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  if (value->kind != TREE_LIST)
+    return option_fail(r, o, ERR_SYNTAX, NULL, "not a list; write groups of classes, as in [ [ a, b ], [ c, d ] ]");
+  size_t n = count_children(value);
+  if (n < 2 || n > MAX_TASKS)
+    return option_fail(r, o, ERR_RANGE, NULL, "%zu tasks; write 2 to %d", n, MAX_TASKS);
+  uint32_t task = 0;
+  enum err e = ERR_OK;
+  for (const struct tree *group = value->first; group && !e; group = group->next)
+    e = read_group_of_classes(r, o, group, task++, base);
+  return e;
+}
+
+static void write_tasks(const struct option *o, const void *base, FILE *out) {
+  const struct job_config *job = base;
+  (void)o;
+  for (size_t i = 0; i < job->n_listed; i++) {
+    bool is_first = i == 0 || job->listed[i].task != job->listed[i - 1].task;
+    fputs(i == 0 ? "[[" : is_first ? "], [" : "", out);
+    write_item(job->listed[i].name, is_first, out);
+  }
+  fputs(job->n_listed > 0 ? "]]" : "", out);
+}
+
+/* A number, or that of the part. */
+static enum err read_offset(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct site_job_config *job = base;
+  job->is_offset_by_part = strcmp(value->text, "part") == 0;
+  return job->is_offset_by_part ? ERR_OK : read_u32(r, o, value, base);
+}
+
+static void write_offset(const struct option *o, const void *base, FILE *out) {
+  const struct site_job_config *job = base;
+  if (job->is_offset_by_part)
+    fputs("part", out);
+  else
+    write_u32(o, base, out);
+}
+
 /* A word, or a number for each class. */
 static enum err read_class_weights(struct option_reader *r, const struct option *o, const struct tree *value,
                                    void *base) {
@@ -876,3 +935,5 @@ const struct option_type type_scale = {"a scaling", true, read_scale, write_scal
 const struct option_type type_layers = {"a list of layers", true, read_layers, write_layers};
 const struct option_type type_class_weights = {"a word or a list of numbers", true, read_class_weights,
                                                write_class_weights};
+const struct option_type type_tasks = {"a list of lists of classes", true, read_tasks, write_tasks};
+const struct option_type type_offset = {"a whole number or part", false, read_offset, write_offset};

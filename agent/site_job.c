@@ -12,6 +12,7 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
                                   .train = s->job.train,
                                   .codec = s->job.contract->codec,
                                   .statistics = s->job.statistics,
+                                  .continual = &s->job.continual,
                                   .train_seed = s->train_seed,
                                   .part = s->part};
   schema_hash(schema, &digest_blake2b, &config.schema_hash);

@@ -37,14 +37,19 @@ size_t learner_states(const struct learner *l) {
   return optimiser_states(l->config.train.optimiser.kind);
 }
 
+bool learner_has_tasks(const struct learner_config *c) {
+  return c->continual != NULL && c->continual->tasks.n_tasks > 0;
+}
+
 /* An array for it, apart from the momentum. */
-static bool takes_gradient(const struct train_config *train) {
-  return !optimiser_folds(&train->optimiser) || terms_need_gradient(train);
+static bool takes_gradient(const struct learner_config *c) {
+  return !optimiser_folds(&c->train.optimiser) || terms_need_gradient(&c->train) ||
+         (learner_has_tasks(c) && continual_adds(c->continual));
 }
 
 /* They change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
-  bool has_gradient = takes_gradient(&l->config.train), has_all = true;
+  bool has_gradient = takes_gradient(&l->config), has_all = true;
   float **const arrays[] = {&l->x, &l->copy, &l->spare, &l->before.x, has_gradient ? &l->gradient : NULL};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     if (arrays[i])
@@ -77,8 +82,8 @@ static enum err plan_net(const struct arch *arch, uint32_t batch, const struct s
 }
 
 /* x, x̂, the spare one and x before; what the optimiser has, and had before; a gradient, and what terms work in. */
-static size_t own_arrays(const struct train_config *train) {
-  return 4 + 2 * optimiser_states(train->optimiser.kind) + takes_gradient(train) + terms_size(train).n_work;
+static size_t own_arrays(const struct learner_config *c) {
+  return 4 + 2 * optimiser_states(c->train.optimiser.kind) + takes_gradient(c) + terms_size(&c->train).n_work;
 }
 
 static bool has_personal(const struct schema *s) {
@@ -109,16 +114,19 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   enum err e = plan_net(arch, c->train.batch, c->selection, &net, &size);
   if (e)
     return e;
-  size_t lanes = c->selection != NULL ? c->selection->lanes : 1;
+  size_t lanes = c->selection != NULL ? c->selection->lanes : 1, of_tasks = 0;
+  if (learner_has_tasks(c) && (e = continual_memory(c->continual, schema_parameters(c->schema), size.n_floats,
+                                                    net.max_batch, arch->n_outputs, &of_tasks)))
+    return e;
   *out_bytes = array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
-               own_arrays(&c->train) * array_bytes_of(size.n_floats) +
+               own_arrays(c) * array_bytes_of(size.n_floats) +
                (c->n_copies + has_personal(c->schema)) * array_bytes_of(schema_shared(c->schema)) +
                terms_size(&c->train).n_arrays * array_bytes_of(schema_parameters(c->schema)) +
                OF_TENSOR * schema_tensors(c->schema) + 2 * array_bytes_of(net.max_batch * arch->n_outputs) +
                heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
                heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
                c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE +
-               arch->n_layers * OF_LAYER + OF_ALL;
+               arch->n_layers * OF_LAYER + OF_ALL + of_tasks;
   return ERR_OK;
 }
 
@@ -138,6 +146,8 @@ static enum err allocate_batch(struct learner *l) {
   l->labels = calloc(l->max_batch, sizeof *l->labels);
   l->targets = floats_new(l->max_batch * l->arch->n_outputs);
   l->d_z = floats_new(l->max_batch * l->arch->n_outputs);
+  if (learner_has_tasks(&l->config) && !(l->z = floats_new(l->max_batch * l->arch->n_outputs)))
+    return ERR_NO_MEMORY;
   if (!l->index || !l->labels || !l->targets || !l->d_z)
     return ERR_NO_MEMORY;
   return ERR_OK;
@@ -152,7 +162,7 @@ static enum err allocate_for_net(struct learner *l) {
 }
 
 static void free_for_net(struct learner *l) {
-  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->before.x, &l->targets, &l->d_z};
+  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->before.x, &l->targets, &l->d_z, &l->z};
   net_free(l->net);
   l->net = NULL;
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
@@ -227,6 +237,7 @@ void learner_free(struct learner *l) {
   free(l->terms);
   free(l->codec_scratch);
   free(l->order);
+  continual_free(l->continual);
   free(l);
 }
 
@@ -260,6 +271,7 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   l->labels = new.labels;
   l->targets = new.targets;
   l->d_z = new.d_z;
+  l->z = new.z;
   free_for_net(&old);
   return ERR_OK;
 }
@@ -334,9 +346,16 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
   l->order = calloc(train->n, sizeof *l->order);
   if (!l->order)
     return ERR_NO_MEMORY;
+  if (learner_has_tasks(&l->config) &&
+      (e = continual_open(l->config.continual, train, l->n, l->config.train_seed, l->config.part, &l->continual)))
+    return e;
   l->train = train;
   memcpy(l->tests, tests, sizeof l->tests);
   return ERR_OK;
+}
+
+struct continual *learner_continual(const struct learner *l) {
+  return l->continual;
 }
 
 /* What is right of n samples, whose inputs the net has been given. */
@@ -368,8 +387,46 @@ static size_t evaluation_batch(struct learner *l, const struct dataset *d, size_
   return n;
 }
 
+/* What a model is asked of: the samples of a set a batch at a time, and who is told what it says. */
+struct judgement {
+  struct metrics *metrics;   /* NULL: tasks are judged */
+  struct task_score *scores; /* [n_tasks] */
+};
+
+/* The first of the largest outputs. */
+static size_t said(const float *z, size_t k) {
+  size_t best = 0;
+  for (size_t c = 1; c < k; c++)
+    best = z[c] > z[best] ? c : best;
+  return best;
+}
+
+static void judge_tasks(struct learner *l, const struct dataset *d, const float *z, const struct answers *answers,
+                        size_t n, struct task_score *scores) {
+  const struct task_list *tasks = &l->config.continual->tasks;
+  size_t k = l->arch->n_outputs;
+  memcpy(l->z, z, n * k * sizeof *z);
+  continual_view(l->continual, l->z, l->labels, n, k);
+  for (size_t i = 0; i < n; i++) {
+    size_t task = tasks->task_of[d->labels[l->index[i]]];
+    if (task == NO_TASK)
+      continue;
+    scores[task].n++;
+    scores[task].n_right += said(l->z + i * k, k) == answers->labels[i];
+  }
+}
+
+/* Domain- and task-incremental models cannot be asked otherwise; class-incremental ones are asked of all classes. */
+static const float *asked(struct learner *l, const float *z, size_t n) {
+  if (!l->continual || l->config.continual->tasks.kind == INCREMENT_CLASS)
+    return z;
+  memcpy(l->z, z, n * l->arch->n_outputs * sizeof *z);
+  continual_view(l->continual, l->z, l->labels, n, l->arch->n_outputs);
+  return l->z;
+}
+
 static enum err evaluate_batch(struct learner *l, const struct dataset *d, const float *w, size_t first,
-                               struct metrics *m) {
+                               const struct judgement *j) {
   if (first + l->max_batch < d->n)
     dataset_expect(d, l->index, evaluation_batch(l, d, first + l->max_batch));
   size_t n = evaluation_batch(l, d, first);
@@ -379,9 +436,32 @@ static enum err evaluate_batch(struct learner *l, const struct dataset *d, const
   const float *z = net_forward(l->net, w, n);
   const struct answers answers = learner_answers(l, d, l->index, n);
   const struct loss loss = learner_plain_loss(l);
+  if (!j->metrics) {
+    judge_tasks(l, d, z, &answers, n, j->scores);
+    return ERR_OK;
+  }
+  z = asked(l, z, n);
   double loss_sum = loss_of_batch(&loss, z, &answers, n, l->arch->n_outputs, NULL).sum;
-  metrics_add(m, z, &answers, n, l->arch->n_outputs, loss_sum);
+  metrics_add(j->metrics, z, &answers, n, l->arch->n_outputs, loss_sum);
   return ERR_OK;
+}
+
+static enum err judge(struct learner *l, const struct dataset *d, const struct work_hook *hook,
+                      const struct judgement *j) {
+  enum err e = ERR_OK;
+  float *w = l->spare;
+  if (l->pending) /* that is x̂' */
+    net_load(l->net, w = l->x);
+  else
+    net_load_from(l->net, l->x, w);
+  for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
+    e = learner_call_hook(hook, at, d->n);
+    if (!e)
+      e = evaluate_batch(l, d, w, at, j);
+  }
+  if (l->pending)
+    net_store(l->net, l->x);
+  return e;
 }
 
 enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
@@ -393,18 +473,7 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   enum err e = metrics_init(&m, d->task, d->n_classes, d->n);
   if (e)
     return e;
-  float *w = l->spare;
-  if (l->pending) /* that is x̂' */
-    net_load(l->net, w = l->x);
-  else
-    net_load_from(l->net, l->x, w);
-  for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
-    e = learner_call_hook(hook, at, d->n);
-    if (!e)
-      e = evaluate_batch(l, d, w, at, &m);
-  }
-  if (l->pending)
-    net_store(l->net, l->x);
+  e = judge(l, d, hook, &(struct judgement){.metrics = &m});
   if (!e)
     e = metrics_end(&m);
   if (e) {
@@ -413,4 +482,14 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   }
   *out_metrics = m; /* now the caller's */
   return ERR_OK;
+}
+
+enum err learner_evaluate_tasks(struct learner *l, enum test_set which, const struct work_hook *hook,
+                                struct task_score *out_scores) {
+  const struct dataset *d = l->tests[which];
+  MUST(l->continual);
+  if (!d)
+    return ERR_NOT_FOUND;
+  memset(out_scores, 0, l->config.continual->tasks.n_tasks * sizeof *out_scores);
+  return judge(l, d, hook, &(struct judgement){.scores = out_scores});
 }

@@ -27,6 +27,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "models/continual/continual.h"
 #include "models/data/dataset.h"
 #include "models/judging/metrics.h"
 #include "models/kernels/selection.h"
@@ -45,6 +46,8 @@ struct learner_config {
   struct digest init;               /* seed of the first weights: equal at every agent of the job */
   uint64_t train_seed;              /* with part: seed of order and dropout */
   uint32_t part;
+  const struct continual_config
+      *continual;                    /* tasks in turn, borrowed for the learner's life; NULL, or none: all at once */
   size_t n_copies;                   /* peers followed */
   const struct selection *selection; /* how this host computes (models/kernels/selection.h), read in learner_open only;
                                         NULL: not measured */
@@ -147,6 +150,18 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 /* Metrics of x. ERR_NOT_FOUND when there is no such set; ERR_NO_MEMORY; errors of the hook. */
 MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
                                    struct metrics *out_metrics);
+
+/* How many of a set's samples of each task [n_tasks] there are, and are said right, all classes that were seen here so far competing
+ * (models/continual/tasks.h). Errors as learner_evaluate; only with tasks. */
+struct task_score {
+  uint64_t n, n_right;
+};
+MUST_USE enum err learner_evaluate_tasks(struct learner *l, enum test_set which, const struct work_hook *hook,
+                                         struct task_score *out_scores);
+
+/* What continual learning keeps beside model and optimiser: NULL without tasks, or before learner_attach. It stands in no half: who
+ * keeps the one keeps the other too (continual_write, continual_read). */
+struct continual *learner_continual(const struct learner *l);
 
 /* How far two models of one schema are apart in a range of their values: ‖x_b − x_a‖₂ / ‖x_a‖₂; NaN where a has only zeros
  * and b has not. */

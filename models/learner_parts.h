@@ -52,8 +52,9 @@ struct learner {
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];
-  uint32_t *order;   /* [train->n] */
-  uint64_t in_order; /* by steps: the pass whose order that is; else NO_PASS */
+  struct continual *continual; /* NULL: all samples at once, and nothing below is of tasks */
+  uint32_t *order;             /* [train->n], those of the present task in front */
+  uint64_t in_order;           /* by steps: the pass whose order that is; else NO_PASS */
 
   /* One batch. */
   size_t max_batch;
@@ -61,6 +62,7 @@ struct learner {
   uint16_t *labels; /* [max_batch] */
   float *targets;   /* [max_batch][n_outputs] */
   float *d_z;       /* [max_batch][n_outputs] */
+  float *z;         /* [max_batch][n_outputs] outputs of which some do not count; NULL: all do */
   float *weights;   /* [n_outputs] of classes in training; NULL: all count alike */
 };
 
@@ -91,6 +93,7 @@ void learner_take_shared(struct learner *l);
 
 /* Variances below 0 in x become 0. */
 void learner_floor(struct learner *l);
+bool learner_has_tasks(const struct learner_config *c);
 
 float *learner_copy(const struct learner *l, size_t copy);
 

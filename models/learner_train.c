@@ -6,8 +6,22 @@
 #include "base/must.h"
 #include "models/floats.h"
 
+/* The samples of a round: those of the present task; all where there are none, or before the first training. */
+static const uint32_t *pool_of(const struct learner *l, size_t *out_n) {
+  size_t n = 0;
+  const uint32_t *samples = l->continual ? continual_samples(l->continual, &n) : NULL;
+  *out_n = n > 0 ? n : l->train->n;
+  return n > 0 ? samples : NULL;
+}
+
+static size_t pool_size(const struct learner *l) {
+  size_t n;
+  (void)pool_of(l, &n);
+  return n;
+}
+
 uint32_t learner_epoch_steps(const struct learner *l) {
-  return (uint32_t)((l->train->n + l->config.train.batch - 1) / l->config.train.batch);
+  return (uint32_t)((pool_size(l) + l->config.train.batch - 1) / l->config.train.batch);
 }
 
 void learner_set_steps(struct learner *l, uint32_t steps) {
@@ -23,13 +37,15 @@ static size_t steps_of_round(const struct learner *l) {
 struct sampler {
   struct rng rng;
   uint64_t pass;
-  size_t at;
+  size_t n, at;
   size_t steps_left; /* of the round */
 };
 
 static void order_reset(struct learner *l) {
-  for (size_t i = 0; i < l->train->n; i++)
-    l->order[i] = (uint32_t)i;
+  size_t n;
+  const uint32_t *pool = pool_of(l, &n);
+  for (size_t i = 0; i < n; i++)
+    l->order[i] = pool ? pool[i] : (uint32_t)i;
 }
 
 /* Rounds of few steps stay in one pass, so its order is kept from one to the next. */
@@ -39,7 +55,7 @@ static void order_by_pass(struct learner *l, uint64_t pass) {
     return;
   train_stream(&rng, STREAM_ORDER, l->config.train_seed, l->config.part, pass, 0);
   order_reset(l);
-  rng_shuffle(&rng, l->order, l->train->n);
+  rng_shuffle(&rng, l->order, pool_size(l));
   l->in_order = pass;
 }
 
@@ -48,14 +64,15 @@ static void pass_begin(struct sampler *s, struct learner *l) {
   if (l->steps > 0)
     order_by_pass(l, s->pass);
   else
-    rng_shuffle(&s->rng, l->order, l->train->n);
-  size_t left = l->train->n - s->at, wanted = s->steps_left * l->config.train.batch;
+    rng_shuffle(&s->rng, l->order, s->n);
+  size_t left = s->n - s->at, wanted = s->steps_left * l->config.train.batch;
   dataset_plan(l->train, l->order + s->at, left < wanted ? left : wanted);
 }
 
 static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
   uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
-  *s = (struct sampler){.pass = batch / per_pass,
+  *s = (struct sampler){.n = pool_size(l),
+                        .pass = batch / per_pass,
                         .at = (size_t)(batch % per_pass) * l->config.train.batch,
                         .steps_left = steps_of_round(l)};
   if (l->steps == 0) {
@@ -67,12 +84,12 @@ static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, u
 }
 
 static const uint32_t *sampler_next(struct sampler *s, struct learner *l, size_t *out_n) {
-  if (s->at == l->train->n) {
+  if (s->at == s->n) {
     s->at = 0;
     s->pass++;
     pass_begin(s, l);
   }
-  size_t left = l->train->n - s->at;
+  size_t left = s->n - s->at;
   *out_n = left < l->config.train.batch ? left : l->config.train.batch;
   const uint32_t *index = l->order + s->at;
   s->at += *out_n;
@@ -108,9 +125,20 @@ static enum err step(struct learner *l, const struct training *training, const s
   }
   net_backward(l->net, l->x, l->d_z, 0, l->gradient);
   enum err e = terms_at(&l->added, TERM_GRADIENT, training, batch);
+  if (!e && l->continual)
+    continual_on_gradient(l->continual, l->net, training->loss, l->x, l->gradient, batch->n);
   if (!e)
     apply_gradient(l, training);
   return e;
+}
+
+/* The outputs of which those of no task that counts are out of sight, and the labels with them. */
+static const float *in_sight(struct learner *l, const float *z, size_t n) {
+  if (!l->continual)
+    return z;
+  memcpy(l->z, z, n * l->arch->n_outputs * sizeof *z);
+  continual_view(l->continual, l->z, l->labels, n, l->arch->n_outputs);
+  return l->z;
 }
 
 static enum err train_batch(struct learner *l, const struct training *training, struct term_batch *b,
@@ -120,10 +148,15 @@ static enum err train_batch(struct learner *l, const struct training *training, 
     e = terms_at(&l->added, TERM_INPUTS, training, b);
   if (e)
     return e;
+  if (l->continual)
+    continual_before(l->continual, l->net, b->n);
   b->z = net_forward_training(l->net, l->x, b->n, dropout);
   const struct answers answers = learner_answers(l, l->train, b->index, b->n);
-  *out_sum = loss_of_batch(training->loss, b->z, &answers, b->n, b->n_outputs, l->d_z);
+  const float *z = in_sight(l, b->z, b->n);
+  *out_sum = loss_of_batch(training->loss, z, &answers, b->n, b->n_outputs, l->d_z);
   b->d_z = l->d_z;
+  if (l->continual)
+    continual_on_outputs(l->continual, b->z, b->n, b->n_outputs, l->d_z);
   e = terms_at(&l->added, TERM_OUTPUTS, training, b);
   return e ? e : step(l, training, b);
 }
@@ -228,17 +261,27 @@ static struct training training_of(const struct learner *l, uint64_t round, uint
   return t;
 }
 
+/* The task whose turn it is; what ends with the one before is reckoned from the model as it is. */
+static enum err begin_task(struct learner *l, uint64_t round, uint32_t sub) {
+  const struct continual_turn turn = {
+      .net = l->net, .w = l->x, .values = l->before.x, .round = round, .sub = sub, .max_batch = l->max_batch};
+  l->in_order = NO_PASS; /* it may be of another task */
+  return continual_begin(l->continual, &turn);
+}
+
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
   l->pending = false;
   l->rounding_seed = rounding_seed(l, round, sub);
   begin(l);
+  enum err e = l->continual ? begin_task(l, round, sub) : ERR_OK;
   const struct loss loss = training_loss(l);
   struct training training = training_of(l, round, sub, rate_scale);
   training.loss = &loss;
   double mean_loss = 0;
-  enum err e = terms_begin(&l->added, &training);
+  if (!e)
+    e = terms_begin(&l->added, &training);
   if (!e)
     e = train_steps(l, &training, hook, &mean_loss);
   if (!e)

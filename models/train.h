@@ -42,7 +42,7 @@ MUST_USE enum err train_config_check(const struct train_config *c);
 double train_rate(const struct train_config *c, uint64_t round);
 
 /* What a stream of random numbers is for. The values are part of the promise that a round can be repeated. */
-enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2, STREAM_ROUNDING = 3 };
+enum stream { STREAM_ORDER = 1, STREAM_DROPOUT = 2, STREAM_ROUNDING = 3, STREAM_REPLAY = 8, STREAM_FISHER = 9 };
 
 /* The generator of one stream of one round: seeded by h ← rng_mix(h + v) over v = stream, train_seed, part, round, sub
  * with h = 0 before, so each of the five changes all bits. */

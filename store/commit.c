@@ -104,6 +104,23 @@ static enum err commitment_add(struct store *s, uint64_t job, const struct store
   return query_run(&q);
 }
 
+/* A row a task. */
+static enum err tasks_add(struct store *s, uint64_t job, struct round_label label, const struct store_tasks *t) {
+  enum err e = ERR_OK;
+  MUST(t->n <= STORE_MAX_TASKS);
+  for (uint32_t task = 0; task < t->n && e == ERR_OK; task++) {
+    struct query q = query_begin(&s->database, SQL_TASK_ACCURACY_ADD);
+    bind_u64(&q, job);
+    bind_label(&q, label);
+    bind_u64(&q, task);
+    bind_u64(&q, t->position);
+    bind_u64(&q, t->trained);
+    bind_f64(&q, t->accuracy[task]);
+    e = query_run(&q);
+  }
+  return e;
+}
+
 static enum err contribution_add(struct store *s, uint64_t job, struct round_label label,
                                  const struct store_contribution *row) {
   struct query q = query_begin(&s->database, SQL_CONTRIBUTION_ADD);
@@ -141,6 +158,8 @@ static enum err position_raise(struct store *s, uint64_t job, const struct store
 static enum err commitment_rows(struct store *s, uint64_t job, const struct store_commitment *c, uint64_t sequence,
                                 const struct commitment_files *files) {
   enum err e = commitment_add(s, job, c, sequence, files);
+  if (e == ERR_OK)
+    e = tasks_add(s, job, c->label, &c->metrics.tasks);
   for (size_t i = 0; e == ERR_OK && i < c->n_contributions; i++) {
     e = contribution_add(s, job, c->label, &c->contributions[i]);
     if (e == ERR_OK)

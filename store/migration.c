@@ -24,7 +24,11 @@ static const char step_2_to_3[] = {
 #include "store/step_2_to_3_sql.inc"
 };
 
-static const char *const steps[] = {step_1_to_2, step_2_to_3};
+static const char step_3_to_4[] = {
+#include "store/step_3_to_4_sql.inc"
+};
+
+static const char *const steps[] = {step_1_to_2, step_2_to_3, step_3_to_4};
 
 const struct schema schema_newest = {.create = schema_text, .steps = steps, .n_steps = sizeof steps / sizeof *steps};
 

@@ -1,4 +1,4 @@
--- The whole database, version 3. A new database is made from this file; an older one is brought up by the steps in
+-- The whole database, version 4. A new database is made from this file; an older one is brought up by the steps in
 -- migration.c, whose number + 1 is the version, and holds the same text afterwards. Unsigned 64-bit numbers are kept as the integer with the same bits.
 
 -- Exactly one row: whose database this is, and the boot epoch of its present or last run.
@@ -96,6 +96,22 @@ CREATE TABLE contribution (
   PRIMARY KEY (job, round, sub, origin),
   FOREIGN KEY (job, round, sub) REFERENCES commitment (job, round, sub) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
+
+-- How good a committed model is on each task, where the job has tasks that are learnt one after the other: R of continual learning.
+-- position is the place in this site's order at that time, trained the task that stood there.
+CREATE TABLE task_accuracy (
+  job      INTEGER NOT NULL,
+  round    INTEGER NOT NULL,
+  sub      INTEGER NOT NULL,
+  task     INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  trained  INTEGER NOT NULL,
+  accuracy REAL, -- NULL: the test set has no sample of the task
+  PRIMARY KEY (job, round, sub, task),
+  FOREIGN KEY (job, round, sub) REFERENCES commitment (job, round, sub) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX task_accuracy_position ON task_accuracy (job, position, round, sub);
 
 -- The newest (epoch, sequence) of each origin that a commitment has dealt with: what is a duplicate after a restart.
 CREATE TABLE position (

@@ -92,6 +92,11 @@
                       " sequence, n_bytes, arrival_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")                \
   X(CONTRIBUTIONS, "SELECT origin, name, reason, clipped, lag, weight, epoch, sequence, n_bytes, arrival_ms"           \
                    " FROM contribution WHERE job = ? AND round = ? AND sub = ? ORDER BY origin LIMIT ?")               \
+  X(TASK_ACCURACY_ADD, "INSERT INTO task_accuracy (job, round, sub, task, position, trained, accuracy)"                \
+                       " VALUES (?, ?, ?, ?, ?, ?, ?)")                                                                \
+  X(TASK_ACCURACIES, "SELECT task, trained, accuracy, round, sub FROM task_accuracy WHERE job = ?1 AND position = ?2"  \
+                     " AND (round, sub) = (SELECT round, sub FROM task_accuracy WHERE job = ?1 AND position = ?2"      \
+                     " ORDER BY round DESC, sub DESC LIMIT 1) ORDER BY task")                                          \
   X(POSITION_GET, "SELECT epoch, sequence FROM position WHERE job = ? AND origin = ?")                                 \
   X(POSITION_SET, "INSERT INTO position (job, origin, epoch, sequence) VALUES (?, ?, ?, ?)"                            \
                   " ON CONFLICT DO UPDATE SET epoch = excluded.epoch, sequence = excluded.sequence")                   \

@@ -157,6 +157,14 @@ struct store_contribution {
   int64_t arrival_ms;            /* after our own payload was durable; −1 = did not arrive */
 };
 
+/* Of the merged model on each task of a job that has tasks (models/continual/tasks.h); reading a round leaves it out. */
+enum { STORE_MAX_TASKS = 64 };
+struct store_tasks {
+  uint32_t n;                       /* 0: there are none, and nothing below counts */
+  uint32_t position, trained;       /* place in this site's order, and the task that stands there */
+  double accuracy[STORE_MAX_TASKS]; /* [n] NaN: not measured */
+};
+
 /* Of the merged model on this site's test split, on the common test set, on this site's validation split. */
 struct store_metrics {
   bool has_local, has_global, has_validation;
@@ -165,6 +173,7 @@ struct store_metrics {
   double validation_loss, validation_headline;
   double local_macro_f1, global_macro_f1;
   double local_balanced, global_balanced; /* balanced accuracy */
+  struct store_tasks tasks;
 };
 
 struct store_commitment {
@@ -305,6 +314,19 @@ MUST_USE enum err store_rounds(struct store *s, const struct digest *job, uint64
 MUST_USE enum err store_round_find(struct store *s, const struct digest *job, struct round_label label,
                                    struct store_round *out_round, struct store_contribution *out_peers, size_t capacity,
                                    size_t *out_n_peers);
+
+/* R of continual learning: of each position in this site's order that was trained the newest commitment. */
+struct store_matrix {
+  uint32_t n_times, n_tasks;
+  struct {
+    uint32_t trained; /* which task */
+    struct round_label label;
+    double accuracy[STORE_MAX_TASKS]; /* [n_tasks] NaN: not measured */
+  } times[STORE_MAX_TASKS];
+};
+
+/* ERR_NOT_FOUND: none was measured. Either handle. */
+MUST_USE enum err store_task_matrix(struct store *s, const struct digest *job, struct store_matrix *out_matrix);
 
 /* Jobs with at least one row, so that the CLI can name the only one. */
 MUST_USE enum err store_jobs(struct store *s, struct digest *out_jobs, size_t capacity, size_t *out_n);

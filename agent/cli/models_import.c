@@ -174,10 +174,10 @@ static enum err load(struct store *s, const struct digest *name, size_t n_most, 
 }
 
 static enum err read_half(struct import *i) {
-  struct buffer part;
+  struct buffer part, sealed, unsealed = snapshot_unsealed(&i->half, &sealed);
   struct scale scale = {0};
-  size_t n_half = learner_half_measure(i->learner, i->half.bytes, i->half.n_bytes);
-  enum err e = snapshot_split(i->site_job->job.contract, &i->half, n_half, &part, &scale);
+  size_t n_half = learner_half_measure(i->learner, unsealed.bytes, unsealed.n_bytes);
+  enum err e = snapshot_split(i->site_job->job.contract, &unsealed, n_half, &part, &scale);
   if (e == ERR_OK)
     e = snapshot_scale_text(&scale, &i->scale);
   if (e == ERR_OK)
@@ -213,15 +213,17 @@ static enum err measure_scale(struct import *i) {
 
 /* What the learner is now, and what of it has to go on: the public copy and the scaling. */
 static enum err read_past(struct import *i, struct store *s) {
-  const struct contract *contract = i->site_job->job.contract;
+  const struct job_config *job = &i->site_job->job;
   char reason[MAX_REASON_BYTES];
-  size_t n_half = learner_half_most(i->learner), n_model = learner_model_bytes(i->learner);
+  size_t n = schema_parameters(i->schema), n_half = learner_half_most(i->learner),
+         n_model = learner_model_bytes(i->learner);
   enum err e = store_resume(s, &i->job, &i->from, reason);
   if (e == ERR_OK)
-    e = load(s, &i->from.half, snapshot_bound(contract, n_half), &i->half);
+    e = load(s, &i->from.half, snapshot_bound(job, n, n_half), &i->half);
   if (e == ERR_OK)
-    e = load(s, &i->from.model, snapshot_bound(contract, n_model), &i->model);
-  if (e == ERR_OK && load(s, &i->from.shadow, n_half + SHADOW_TRAILER_BYTES, &i->shadow) != ERR_OK)
+    e = load(s, &i->from.model, snapshot_bound(job, n, n_model), &i->model);
+  if (e == ERR_OK &&
+      load(s, &i->from.shadow, snapshot_bound(job, n, n_half) + SHADOW_TRAILER_BYTES, &i->shadow) != ERR_OK)
     i->shadow = (struct buffer){0}; /* it is then trained anew */
   if (e == ERR_OK && i->half.n_bytes > 0)
     e = read_half(i);
@@ -261,6 +263,8 @@ static enum err commit(struct import *i, struct store *s) {
   enum err e = snapshot(i, learner_model_bytes(i->learner), learner_model_write, &model);
   if (e == ERR_OK)
     e = snapshot(i, learner_half_bytes(i->learner), learner_half_write, &half);
+  if (e == ERR_OK)
+    e = snapshot_carry(&i->half, &half);
   if (e == ERR_OK)
     e = store_commit(s, &(struct store_commitment){.job = i->job,
                                                    .label = i->label,

@@ -125,6 +125,25 @@ static void print_shadow(const json_t *data, FILE *out) {
   fprintf(out, " (%s)\n", mode);
 }
 
+/* Which task it is the turn of; nothing for a job without any. */
+static void print_continual(const json_t *data, FILE *out) {
+  const json_t *class;
+  size_t i;
+  if (!json_is_object(json_at(data, "job.continual")))
+    return;
+  fputs("task      ", out);
+  print_at(data, "job.continual.task", FORM_COUNT, out);
+  fputs(" of ", out);
+  print_at(data, "job.continual.tasks", FORM_COUNT, out);
+  json_array_foreach(json_at(data, "job.continual.classes"), i, class) {
+    fputs(i == 0 ? " (" : ", ", out);
+    value_print(class, FORM_TEXT, out);
+  }
+  fputs("); kept of those before: ", out);
+  print_at(data, "job.continual.kept", FORM_COUNT, out);
+  fputs(" samples; `starling rounds --continual` shows what is forgotten\n", out);
+}
+
 /* How near the end of the disk is; nothing where there is room. */
 static void print_disk(const json_t *data, FILE *out) {
   const char *state = json_string_value(json_at(data, "disk.state"));
@@ -150,6 +169,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_job(data, out);
   print_streamed(data, out);
   print_shadow(data, out);
+  print_continual(data, out);
   print_disk(data, out);
   print_note(data, "local", "job.local_note", out);
   print_note(data, "global", "job.global_note", out);

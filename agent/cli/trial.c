@@ -71,15 +71,18 @@ static size_t measure_model(const struct learner *l, const uint8_t *bytes, size_
 static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_most,
                               size_t (*measure)(const struct learner *l, const uint8_t *bytes, size_t n_bytes),
                               struct buffer *out, struct scale *out_scale) {
-  const struct contract *contract = t->site_job->job.contract;
-  struct buffer part = {0};
+  const struct job_config *job = &t->site_job->job;
+  struct buffer part = {0}, unsealed, sealed;
   if (digest_is_zero(name))
     return ERR_OK;
-  enum err e = store_file_load(store, name, snapshot_bound(contract, n_most), &out->bytes, &out->n_bytes);
+  enum err e = store_file_load(store, name, snapshot_bound(job, schema_parameters(t->schema), n_most), &out->bytes,
+                               &out->n_bytes);
   if (e == ERR_LIMIT) /* larger than any of this schema */
     return ERR_SCHEMA;
+  unsealed = snapshot_unsealed(out, &sealed);
   if (!e)
-    e = snapshot_split(contract, out, measure(t->learner, out->bytes, out->n_bytes), &part, out_scale);
+    e = snapshot_split(job->contract, &unsealed, measure(t->learner, unsealed.bytes, unsealed.n_bytes), &part,
+                       out_scale);
   if (!e)
     out->n_bytes = part.n_bytes; /* it begins there too */
   return e;
@@ -99,7 +102,9 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
     e = load_snapshot(t, store, &newest.half, n_half, learner_half_measure, &t->half, &of_half);
   scale_done(&of_half);
   if (!e && !digest_is_zero(&t->round.shadow))
-    e = store_file_load(store, &t->round.shadow, n_half + SHADOW_TRAILER_BYTES, &t->shadow.bytes, &t->shadow.n_bytes);
+    e = store_file_load(store, &t->round.shadow,
+                        snapshot_bound(&t->site_job->job, schema_parameters(t->schema), n_half) + SHADOW_TRAILER_BYTES,
+                        &t->shadow.bytes, &t->shadow.n_bytes);
   if (!e)
     e = learner_model_read(t->learner, t->model.bytes, t->model.n_bytes);
   char label[ROUND_LABEL_BYTES], what[MAX_REASON_BYTES];

@@ -34,6 +34,7 @@ int verb_compare(struct call *call);
 int verb_eval(struct call *call);
 int verb_predict(struct call *call);
 int verb_rounds_list(struct call *call);
+int verb_rounds_continual(struct call *call);
 int verb_rounds_show(struct call *call);
 int verb_rounds_wait(struct call *call);
 int verb_models_list(struct call *call);

@@ -34,6 +34,13 @@ struct shadow_figures {
   size_t memory_bytes;           /* of its learner */
 };
 
+/* Where a job with tasks stands after its last training (models/continual/continual.h). */
+struct continual_figures {
+  bool is_on;
+  uint32_t position, task, n_tasks, n_done; /* place in this site's order, and the task there, from 0 */
+  uint64_t n_replay;                        /* samples that are kept of tasks that are over */
+};
+
 enum trainer_job_kind {
   JOB_LOAD,    /* open data and learner, restore what `half` and `model` hold (either may be empty) */
   JOB_TRAIN,   /* local steps, then encode: answered with payload and half */
@@ -118,6 +125,8 @@ struct trainer_result {
 
   char warm_note[2 * MAX_REASON_BYTES]; /* JOB_LOAD: which tensors came from another job's model, or "" */
   struct shadow_figures shadow_figures; /* any kind */
+  struct continual_figures continual;   /* any kind */
+  bool has_new_task;                    /* JOB_TRAIN: it began with this training */
   char shadow_note[MAX_REASON_BYTES];   /* any kind: what is worth a line in the log, or "" */
 };
 

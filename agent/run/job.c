@@ -153,8 +153,8 @@ const struct gossip_job_config *job_gossip_config(struct agent_job *j) {
 /* ---- what runs it ------------------------------------------------------------------------------------------------- */
 
 static size_t snapshot_max_bytes(const struct agent_job *j) {
-  size_t n_learner = schema_parameters(j->schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
-  return snapshot_bound(j->config->job.contract, n_learner);
+  size_t n = schema_parameters(j->schema), n_learner = n * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
+  return snapshot_bound(&j->config->job, n, n_learner);
 }
 
 static const uint8_t encoding_of_codec[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
@@ -209,20 +209,23 @@ enum err job_start_trainer(struct agent_job *j) {
   config.state_dir = c->state_dir;
   config.measures = c->kernels == KERNELS_MEASURED;
   config.n_jobs = c->n_jobs > 1 ? (uint32_t)c->n_jobs : 1;
-  return trainer_start(&config, &j->trainer);
+  at_rest_key_of(j->agent->identity, SEALED_PURPOSE, &config.at_rest);
+  enum err e = trainer_start(&config, &j->trainer);
+  at_rest_key_wipe(&config.at_rest);
+  return e;
 }
 
-static enum err load_file(struct store *store, const struct schema *schema, const struct contract *contract,
+static enum err load_file(struct store *store, const struct schema *schema, const struct job_config *job,
                           const struct digest *name, struct buffer *out) {
   if (digest_is_zero(name))
     return ERR_OK;
-  size_t n_learner = schema_parameters(schema) * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
-  return store_file_load(store, name, snapshot_bound(contract, n_learner), &out->bytes, &out->n_bytes);
+  size_t n = schema_parameters(schema), n_learner = n * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
+  return store_file_load(store, name, snapshot_bound(job, n, n_learner), &out->bytes, &out->n_bytes);
 }
 
 static enum err load_own(const struct agent_job *j, struct store *store, const struct digest *name,
                          struct buffer *out) {
-  return load_file(store, j->schema, j->config->job.contract, name, out);
+  return load_file(store, j->schema, &j->config->job, name, out);
 }
 
 /* How good the last rounds were. */
@@ -249,7 +252,7 @@ static enum err read_warm(struct agent_job *j, struct store *store) {
   while (e == ERR_OK && n > 0 && digest_is_zero(&rounds[n - 1].model))
     n--;
   if (e == ERR_OK && n > 0)
-    e = load_file(store, from->schema, from->config->job.contract, &rounds[n - 1].model, &j->past.warm);
+    e = load_file(store, from->schema, &from->config->job, &rounds[n - 1].model, &j->past.warm);
   return e;
 }
 

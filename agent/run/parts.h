@@ -64,6 +64,7 @@ struct agent_job {
   struct pool *pool;                                                /* NULL unless the job's scaling is pooled */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct shadow_figures shadow;
+  struct continual_figures continual;
 };
 
 enum { MAX_UNWRITTEN_EVENTS = 16 };

@@ -352,6 +352,16 @@ static bool is_usable(const struct trainer_result *r) {
   return !is_merge || r->error == ERR_OK || r->error == (r->kind == JOB_MERGE ? ERR_MERGE_REFUSED : ERR_NOT_FOUND);
 }
 
+/* Another task's turn: what is worth a line and an event. */
+static void tell_task(struct agent_job *j, const struct continual_figures *f) {
+  char text[MAX_REASON_BYTES];
+  snprintf(text, sizeof text,
+           "task %" PRIu32 " of %" PRIu32 " begins, as the %" PRIu32 ". here; samples kept of tasks before: %" PRIu64,
+           f->task + 1, f->n_tasks, f->position + 1, f->n_replay);
+  log_event(LOG_INFO, "task-begun", NULL, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
+  agent_write_event(j->agent, "task-begun", NULL, text);
+}
+
 static void take_trained(struct agent_job *j, struct trainer_result *r) {
   bool is_load = r->kind == JOB_LOAD;
   enum err e = r->error;
@@ -365,6 +375,9 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
     memcpy(j->global_note, r->global_note, sizeof j->global_note);
   }
   j->shadow = r->shadow_figures;
+  j->continual = r->continual;
+  if (r->has_new_task)
+    tell_task(j, &r->continual);
   if (r->shadow_note[0]) {
     log_event(LOG_WARNING, "shadow-off", NULL,
               LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->shadow_note)));

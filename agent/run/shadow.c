@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/clock.h"
+#include "agent/run/snapshot.h"
 #include "base/bytes.h"
 #include "base/must.h"
 #include "models/floats.h"
@@ -46,14 +47,18 @@ enum err shadow_split(const struct buffer *stored, struct buffer *out_half, uint
   cursor_init(&c, stored->bytes + n_half, SHADOW_TRAILER_BYTES);
   *out_n_trainings = cursor_u64(&c);
   *out_n_steps = cursor_u64(&c);
-  *out_half = (struct buffer){stored->bytes, n_half};
+  struct buffer sealed;
+  *out_half = snapshot_unsealed(&(struct buffer){stored->bytes, n_half}, &sealed);
   return cursor_end(&c);
 }
 
 static enum err restore(struct shadow *s, const struct buffer *stored) {
-  struct buffer half;
+  struct buffer half, sealed;
   enum err e = shadow_split(stored, &half, &s->figures.n_trainings, &s->figures.n_steps);
-  return e == ERR_OK ? learner_half_read(s->learner, half.bytes, half.n_bytes) : e;
+  if (e != ERR_OK || (e = learner_half_read(s->learner, half.bytes, half.n_bytes)) != ERR_OK)
+    return e;
+  (void)snapshot_unsealed(&(struct buffer){stored->bytes, stored->n_bytes - SHADOW_TRAILER_BYTES}, &sealed);
+  return snapshot_unseal(s->at_rest, &sealed, s->learner);
 }
 
 static bool is_wanted(const struct shadow_start *start) {
@@ -80,7 +85,7 @@ static enum err take_first(struct shadow *s, const struct learner *first) {
 }
 
 enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
-  *s = (struct shadow){.mode = start->mode, .metric = start->metric};
+  *s = (struct shadow){.mode = start->mode, .metric = start->metric, .at_rest = start->at_rest};
   if (!is_wanted(start))
     return ERR_OK;
   struct learner_config config = *start->learner;
@@ -182,16 +187,21 @@ enum err shadow_write(struct shadow *s, struct buffer *out) {
   MUST(!s->owes);
   double start = clock_s();
   struct writer w;
-  size_t n_half = learner_half_bytes(s->learner), n_bytes = n_half + SHADOW_TRAILER_BYTES;
-  uint8_t *bytes = malloc(n_bytes);
-  if (bytes == NULL)
+  struct buffer half = {malloc(learner_half_bytes(s->learner)), learner_half_bytes(s->learner)};
+  if (half.bytes == NULL)
     return ERR_NO_MEMORY;
-  learner_half_write(s->learner, bytes);
-  writer_init(&w, bytes + n_half, SHADOW_TRAILER_BYTES);
+  learner_half_write(s->learner, half.bytes);
+  enum err e = snapshot_seal(s->at_rest, s->learner, &half);
+  uint8_t *bytes = e == ERR_OK ? realloc(half.bytes, half.n_bytes + SHADOW_TRAILER_BYTES) : NULL;
+  if (bytes == NULL) {
+    free(half.bytes);
+    return ERR_NO_MEMORY;
+  }
+  writer_init(&w, bytes + half.n_bytes, SHADOW_TRAILER_BYTES);
   writer_u64(&w, s->figures.n_trainings);
   writer_u64(&w, s->figures.n_steps);
   MUST(writer_end(&w) == ERR_OK);
   s->written_s = clock_s() - start;
-  *out = (struct buffer){bytes, n_bytes};
+  *out = (struct buffer){bytes, half.n_bytes + SHADOW_TRAILER_BYTES};
   return ERR_OK;
 }

@@ -40,7 +40,8 @@ double shadow_cost_share(const struct shadow_cost *c);
 struct shadow {
   enum shadow_mode mode;
   enum metric metric;
-  struct learner *learner; /* NULL: there is none */
+  struct learner *learner;           /* NULL: there is none */
+  const struct at_rest_key *at_rest; /* borrowed from shadow_start */
   struct shadow_cost cost;
   bool owes; /* the training of this label */
   struct round_label owed;
@@ -61,6 +62,8 @@ struct shadow_start {
   bool is_first;                      /* the site has not trained before */
   const struct learner *first;        /* whose weights it starts from then: they may come from another job's model */
   enum metric metric;
+  const struct at_rest_key
+      *at_rest; /* what continual learning keeps is sealed by, as in the site's own half; outlives the shadow */
 };
 
 /* Opens one where the mode asks for it; a stored one that cannot be read is a note. ERR_NO_MEMORY and what learner_open and
@@ -84,7 +87,7 @@ void shadow_pay(struct shadow *s, const struct work_hook *hook);
 /* The learner's half and how often and how long it was trained; empty without a shadow. ERR_NO_MEMORY. */
 MUST_USE enum err shadow_write(struct shadow *s, struct buffer *out);
 
-/* Splits what shadow_write wrote: the learner's half, borrowed, and the counts. ERR_CORRUPT. */
+/* Splits what shadow_write wrote: the learner's half, borrowed, without what is sealed behind it, and the counts. ERR_CORRUPT. */
 MUST_USE enum err shadow_split(const struct buffer *stored, struct buffer *out_half, uint64_t *out_n_trainings,
                                uint64_t *out_n_steps);
 

@@ -296,6 +296,25 @@ static json_t *shadow_object(const struct agent_job *j) {
   return o;
 }
 
+/* Null for a job without tasks, and before the first training. */
+static json_t *continual_object(const struct agent_job *j) {
+  const struct continual_figures *f = &j->continual;
+  if (!f->is_on)
+    return json_null();
+  json_t *o = json_object(), *names = json_array();
+  const struct contract *contract = j->config->job.contract;
+  for (size_t i = 0; i < contract->n_classes; i++)
+    if (j->config->job.continual.tasks.task_of[i] == f->task)
+      json_array_append_new(names, json_string(contract->classes[i].text));
+  json_object_set_new(o, "task", json_integer(f->task + 1));
+  json_object_set_new(o, "tasks", json_integer(f->n_tasks));
+  json_object_set_new(o, "position", json_integer(f->position + 1));
+  json_object_set_new(o, "done", json_integer(f->n_done));
+  json_object_set_new(o, "kept", json_integer((json_int_t)f->n_replay));
+  json_object_set_new(o, "classes", names);
+  return o;
+}
+
 static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   const struct job_config *job = &j->config->job;
   struct round_view v;
@@ -330,6 +349,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "local_note", json_text(j->local_note));
   json_object_set_new(o, "global_note", json_text(j->global_note));
   json_object_set_new(o, "shadow", shadow_object(j));
+  json_object_set_new(o, "continual", continual_object(j));
   json_object_set_new(o, "merged", json_integer(v.n_merged));
   json_object_set_new(o, "expected", json_integer(v.n_expected));
   return o;

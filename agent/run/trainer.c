@@ -45,7 +45,8 @@ struct trainer {
   struct splits data;
   struct dataset *global_test;
   struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
-  struct buffer committed;  /* the learner as it was before the last JOB_RESTORE, until JOB_TRAIN */
+  struct buffer
+      committed; /* the learner's half as it was before the last JOB_RESTORE, until JOB_TRAIN, sealed part and all */
   struct shadow shadow;
   bool has_unpublished; /* a training succeeded whose x̂' is not durable yet */
 };
@@ -120,6 +121,18 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
   return e;
 }
 
+/* A site learns each task when its turn comes. */
+static enum err check_tasks(const struct trainer *t, struct trainer_result *result) {
+  const struct site_job_config *c = t->config.site_job;
+  const struct continual_config *continual = &c->job.continual;
+  size_t task = continual->tasks.n_tasks > 0 ? continual_task_without(continual, t->data.train) : 0;
+  if (task == continual->tasks.n_tasks)
+    return ERR_OK;
+  say(result, "%s: no training sample of task %zu of continual.tasks; add some, or take the task out of the job",
+      c->train_path, task + 1);
+  return ERR_RANGE;
+}
+
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct work_hook hook = {stop_or_go_on, t};
@@ -137,11 +150,25 @@ static enum err open_data(struct trainer *t, const struct scale *saved, struct t
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;
   }
+  if ((e = check_tasks(t, result)) != ERR_OK)
+    return e;
   const struct dataset *const tests[N_TEST_SETS] = {
       [TEST_LOCAL] = t->data.test, [TEST_VALIDATION] = t->data.validation, [TEST_GLOBAL] = t->global_test};
   if ((e = learner_attach(t->learner, t->data.train, tests)) != ERR_OK ||
       (e = snapshot_scale_text(&t->data.train->scale, &t->scale_text)) != ERR_OK)
     say(result, "%s: %s", c->train_path, err_sentence(e));
+  return e;
+}
+
+/* What was kept for other tasks, or by other means, is of no use any more. */
+static enum err restore_tasks(struct trainer *t, const struct buffer *sealed, struct trainer_result *result) {
+  enum err e = snapshot_unseal(&t->config.at_rest, sealed, t->learner);
+  if (e == ERR_CORRUPT || e == ERR_TRUNCATED || e == ERR_TRAILING) {
+    say(result, "what was kept of earlier tasks does not fit `continual` in the job file any more; it begins anew");
+    return ERR_OK;
+  }
+  if (e != ERR_OK)
+    say(result, "what was kept of earlier tasks: %s; was it sealed with another key?", err_sentence(e));
   return e;
 }
 
@@ -210,6 +237,7 @@ static enum err open_shadow(struct trainer *t, const struct trainer_job *job, st
       .stored = &t->shadow_stored,
       .is_first = t->is_first,
       .first = t->learner,
+      .at_rest = &t->config.at_rest,
       .metric = contract_metric(c->job.contract),
   };
   enum err e = shadow_open(&t->shadow, &start);
@@ -271,15 +299,16 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
   enum err e = open_learner(t, result);
   if (e != ERR_OK)
     return e;
-  struct buffer half, model;
+  struct buffer half, model, sealed, unsealed = snapshot_unsealed(&job->half, &sealed);
   struct scale of_half = {0}, of_model = {0};
-  if ((e = snapshot_split(contract, &job->half, half_of(t, &job->half), &half, &of_half)) != ERR_OK ||
+  if ((e = snapshot_split(contract, &unsealed, half_of(t, &unsealed), &half, &of_half)) != ERR_OK ||
       (e = snapshot_split(contract, &job->model, learner_model_bytes(t->learner), &model, &of_model)) != ERR_OK) {
     say(result, "the scale of the stored model: %s", err_sentence(e));
     goto out;
   }
   if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK &&
-      (e = restore(t, &half, &model, result)) == ERR_OK && (e = take_warm(t, job, result)) == ERR_OK)
+      (e = restore(t, &half, &model, result)) == ERR_OK && (e = restore_tasks(t, &sealed, result)) == ERR_OK &&
+      (e = take_warm(t, job, result)) == ERR_OK)
     e = open_shadow(t, job, result);
 out:
   scale_done(&of_half);
@@ -329,6 +358,11 @@ static enum err rescale(struct trainer *t, struct trainer_job *job, struct train
 
 /* ---- snapshots ---- */
 
+static void buffer_free(struct buffer *b) {
+  free(b->bytes);
+  *b = (struct buffer){0};
+}
+
 static enum err write_snapshot(const struct trainer *t, size_t n_learner,
                                void (*write)(const struct learner *l, uint8_t *out_bytes), struct buffer *out) {
   size_t n_bytes = n_learner + t->scale_text.n_bytes;
@@ -343,16 +377,14 @@ static enum err write_snapshot(const struct trainer *t, size_t n_learner,
 }
 
 static enum err write_half(const struct trainer *t, struct buffer *out) {
-  return write_snapshot(t, learner_half_bytes(t->learner), learner_half_write, out);
+  enum err e = write_snapshot(t, learner_half_bytes(t->learner), learner_half_write, out);
+  if (e == ERR_OK && (e = snapshot_seal(&t->config.at_rest, t->learner, out)) != ERR_OK)
+    buffer_free(out);
+  return e;
 }
 
 static enum err write_model(const struct trainer *t, struct buffer *out) {
   return write_snapshot(t, learner_model_bytes(t->learner), learner_model_write, out);
-}
-
-static void buffer_free(struct buffer *b) {
-  free(b->bytes);
-  *b = (struct buffer){0};
 }
 
 /* ---- JOB_TRAIN ---- */
@@ -417,6 +449,19 @@ static enum err keep_half(struct trainer *t, bool wants_root, struct trainer_res
   return ERR_OK;
 }
 
+static struct continual_figures figures_of(const struct learner *l) {
+  const struct continual *c = l != NULL ? learner_continual(l) : NULL;
+  if (c == NULL)
+    return (struct continual_figures){0};
+  struct continual_status s = continual_status(c);
+  return (struct continual_figures){.is_on = s.has_begun,
+                                    .position = (uint32_t)s.position,
+                                    .task = (uint32_t)s.task,
+                                    .n_tasks = (uint32_t)s.n_tasks,
+                                    .n_done = (uint32_t)s.n_done,
+                                    .n_replay = s.n_replay};
+}
+
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
@@ -424,10 +469,13 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
   look_at_host(t);
   shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
   shadow_round(&t->shadow, clock_s());
+  const struct continual_figures before = figures_of(t->learner);
   enum err e;
   if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
     e = keep_half(t, job->wants_copy_root, result);
   t->has_unpublished = e == ERR_OK;
+  const struct continual_figures after = figures_of(t->learner);
+  result->has_new_task = e == ERR_OK && after.is_on && (!before.is_on || before.position != after.position);
   if (e == ERR_OK) {
     shadow_owe(&t->shadow, job->label, job->rate_scale, job->steps);
   } else {
@@ -581,11 +629,30 @@ static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
   return ERR_OK;
 }
 
+/* On the local test set, or on the common one. */
+static enum err evaluate_tasks(struct trainer *t, struct store_tasks *out_tasks) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  const struct continual_figures now = figures_of(t->learner);
+  struct task_score scores[MAX_TASKS];
+  _Static_assert((int)MAX_TASKS == (int)STORE_MAX_TASKS, "a row of the matrix");
+  if (!now.is_on)
+    return ERR_OK;
+  enum err e = learner_evaluate_tasks(t->learner, TEST_LOCAL, &hook, scores);
+  if (e == ERR_NOT_FOUND)
+    e = learner_evaluate_tasks(t->learner, TEST_GLOBAL, &hook, scores);
+  if (e != ERR_OK)
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+  *out_tasks = (struct store_tasks){.n = now.n_tasks, .position = now.position, .trained = now.task};
+  for (uint32_t i = 0; i < now.n_tasks; i++)
+    out_tasks->accuracy[i] = scores[i].n > 0 ? (double)scores[i].n_right / (double)scores[i].n : __builtin_nan("");
+  return ERR_OK;
+}
+
 /* What the commit stores of the model as it is now. */
 static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
   enum err e;
-  if ((e = evaluate_all(t, result)) != ERR_OK || (e = write_model(t, &result->model)) != ERR_OK ||
-      (e = shadow_write(&t->shadow, &result->shadow)) != ERR_OK)
+  if ((e = evaluate_all(t, result)) != ERR_OK || (e = evaluate_tasks(t, &result->metrics.tasks)) != ERR_OK ||
+      (e = write_model(t, &result->model)) != ERR_OK || (e = shadow_write(&t->shadow, &result->shadow)) != ERR_OK)
     return e;
   return with_half ? write_half(t, &result->half) : ERR_OK;
 }
@@ -631,11 +698,12 @@ static enum err part_of(const struct trainer *t, const struct buffer *snapshot, 
 }
 
 static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
-  struct buffer half, model;
+  struct buffer half, model, sealed, unsealed = snapshot_unsealed(&job->half, &sealed);
   enum err e;
-  if ((e = part_of(t, &job->half, half_of(t, &job->half), &half)) != ERR_OK ||
+  if ((e = part_of(t, &unsealed, half_of(t, &unsealed), &half)) != ERR_OK ||
       (e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
-      (e = learner_half_read(t->learner, half.bytes, half.n_bytes)) != ERR_OK)
+      (e = learner_half_read(t->learner, half.bytes, half.n_bytes)) != ERR_OK ||
+      (e = snapshot_unseal(&t->config.at_rest, &sealed, t->learner)) != ERR_OK)
     return e;
   return learner_model_read(t->learner, model.bytes, model.n_bytes);
 }
@@ -657,7 +725,13 @@ static enum err keep_committed(struct trainer *t) {
   if (t->committed.bytes == NULL)
     return ERR_NO_MEMORY;
   learner_half_write(t->learner, t->committed.bytes);
-  return ERR_OK;
+  return snapshot_seal(&t->config.at_rest, t->learner, &t->committed);
+}
+
+static void take_committed(struct trainer *t) {
+  struct buffer sealed, half = snapshot_unsealed(&t->committed, &sealed);
+  MUST(learner_half_read(t->learner, half.bytes, half.n_bytes) == ERR_OK);
+  MUST(snapshot_unseal(&t->config.at_rest, &sealed, t->learner) == ERR_OK);
 }
 
 /* What was trained and not published is forgotten first, so that a failure leaves what was committed. */
@@ -673,14 +747,14 @@ static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct 
   if (e == ERR_OK)
     e = job->is_import ? answer_model(t, true, result) : evaluate_all(t, result);
   if (e != ERR_OK)
-    MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+    take_committed(t);
   return e;
 }
 
 static enum err undo(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   (void)job;
   MUST(t->learner != NULL && !t->has_unpublished);
-  MUST(learner_half_read(t->learner, t->committed.bytes, t->committed.n_bytes) == ERR_OK);
+  take_committed(t);
   return evaluate_all(t, result);
 }
 
@@ -702,6 +776,7 @@ static struct trainer_result *answer(struct trainer *t, struct trainer_job *job)
   result->label = job->label;
   result->error = atomic_load(&t->stop) ? ERR_STOPPED : run[job->kind](t, job, result);
   result->shadow_figures = t->shadow.figures;
+  result->continual = figures_of(t->learner);
   memcpy(result->shadow_note, t->shadow.note, sizeof result->shadow_note);
   t->shadow.note[0] = '\0';
   trainer_job_free(job);
@@ -721,6 +796,7 @@ static void *trainer_main(void *context) {
 
 static void trainer_free(struct trainer *t) {
   unload(t);
+  at_rest_key_wipe(&t->config.at_rest);
   free(t->shadow_stored.bytes);
   free(t->warm.model.bytes);
   mailbox_free(t->jobs);

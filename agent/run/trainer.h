@@ -13,6 +13,7 @@
 #include "agent/config.h"
 #include "agent/core/work.h"
 #include "base/err.h"
+#include "crypto/at_rest.h"
 #include "models/schema.h"
 
 struct trainer;
@@ -20,11 +21,12 @@ struct trainer;
 struct trainer_config {
   const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
   const struct schema *schema;
-  struct digest init;    /* seed of the first weights */
-  size_t n_copies;       /* peers */
-  const char *state_dir; /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
-  bool measures;         /* which kernels are fast here; else the built-in choice */
-  uint32_t n_jobs;       /* that share the processors, at least 1 */
+  struct digest init;         /* seed of the first weights */
+  size_t n_copies;            /* peers */
+  struct at_rest_key at_rest; /* of SEALED_PURPOSE; zeros in simulations */
+  const char *state_dir;      /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
+  bool measures;              /* which kernels are fast here; else the built-in choice */
+  uint32_t n_jobs;            /* that share the processors, at least 1 */
 };
 
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */

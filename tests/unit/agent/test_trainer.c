@@ -418,7 +418,7 @@ START_TEST(a_snapshot_splits_into_learner_and_scale) {
   scale.sd[0] = 1e-300;
   ck_assert_int_eq(snapshot_scale_text(&scale, &text), ERR_OK);
   contract->scale.rule = SCALE_LOCAL;
-  ck_assert_uint_le(text.n_bytes, snapshot_bound(contract, 0));
+  ck_assert_uint_le(text.n_bytes, snapshot_bound(&(struct job_config){.contract = contract}, 0, 0));
   ck_assert_int_eq(snapshot_split(contract, &text, 0, &learner, &read), ERR_OK);
   ck_assert_uint_eq(learner.n_bytes, 0);
   ck_assert(read.n == 2 && read.mean[1] == scale.mean[1] && read.sd[0] == scale.sd[0]);
@@ -430,7 +430,7 @@ START_TEST(a_snapshot_splits_into_learner_and_scale) {
   contract->scale.rule = SCALE_NONE;
   ck_assert_int_eq(snapshot_split(contract, &text, 3, &learner, &read), ERR_OK);
   ck_assert_uint_eq(learner.n_bytes, text.n_bytes);
-  ck_assert_uint_eq(snapshot_bound(contract, 3), 3);
+  ck_assert_uint_eq(snapshot_bound(&(struct job_config){.contract = contract}, 0, 3), 3);
   free(text.bytes);
   scale_done(&scale);
   contract_free(contract);
@@ -813,15 +813,154 @@ START_TEST(the_payload_does_not_wait_for_the_shadow) {
 }
 END_TEST
 
+/* ---- tasks ---- */
+
+static void site_with_tasks(struct site *s) {
+  site_init(s, 3);
+  struct continual_config *c = &s->config.job.continual;
+  ck_assert_int_eq(task_list_init(&c->tasks, INCREMENT_CLASS, 2), ERR_OK);
+  ck_assert_int_eq(task_list_put(&c->tasks, 0, 0), ERR_OK);
+  ck_assert_int_eq(task_list_put(&c->tasks, 1, 1), ERR_OK);
+  c->rounds = 1;
+  c->replay = 20;
+  c->ewc = 10;
+  c->ewc_decay = 1;
+  c->ewc_samples = MIN_FISHER_SAMPLES;
+}
+
+static void site_with_tasks_start(struct site *s, uint8_t key) {
+  const struct trainer_config config = {
+      .site_job = &s->config, .schema = s->schema, .init = {{1, 2, 3}}, .n_copies = N_COPIES, .at_rest = {{key}}};
+  ck_assert_int_eq(trainer_start(&config, &s->trainer), ERR_OK);
+}
+
+static struct trainer_result *load_from(struct site *s, const struct buffer *half, const struct buffer *model) {
+  struct trainer_job *job = job_new(JOB_LOAD, 0);
+  job->half = (struct buffer){malloc(half->n_bytes), half->n_bytes};
+  job->model = (struct buffer){malloc(model->n_bytes), model->n_bytes};
+  ck_assert(job->half.bytes && job->model.bytes);
+  memcpy(job->half.bytes, half->bytes, half->n_bytes);
+  memcpy(job->model.bytes, model->bytes, model->n_bytes);
+  return run(s, job);
+}
+
+START_TEST(tasks_come_in_turn_are_judged_and_outlast_a_restart) {
+  struct site s;
+  site_with_tasks(&s);
+  site_with_tasks_start(&s, 7);
+  load(&s);
+  struct trainer_result *one = run(&s, job_new(JOB_TRAIN, 1)), *merged = run(&s, job_new(JOB_MERGE, 1));
+  ck_assert(one->has_new_task && one->continual.is_on && one->continual.task == 0 && one->continual.n_replay == 0);
+  ck_assert_uint_eq(merged->metrics.tasks.n, 2);
+  ck_assert_double_gt(merged->metrics.tasks.accuracy[0], 0.99); /* one class alone */
+  ck_assert_double_lt(merged->metrics.tasks.accuracy[1], 0.01);
+  struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *merged_two = run(&s, job_new(JOB_MERGE, 2));
+  ck_assert(two->has_new_task && two->continual.task == 1 && two->continual.n_replay == 20);
+  ck_assert_uint_eq(merged_two->metrics.tasks.position, 1);
+  struct trainer_result *three = run(&s, job_new(JOB_TRAIN, 3));
+  ck_assert(!three->has_new_task);
+
+  site_stop(&s);
+  site_with_tasks_start(&s, 7);
+  struct trainer_result *r = load_from(&s, &two->half, &merged_two->model);
+  ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
+  ck_assert(r->continual.is_on && r->continual.task == 1 && r->continual.n_replay == 20);
+  trainer_result_free(r);
+  struct trainer_result *again = run(&s, job_new(JOB_TRAIN, 3));
+  ck_assert_uint_eq(again->half.n_bytes, three->half.n_bytes);
+  ck_assert_mem_eq(again->half.bytes, three->half.bytes, three->half.n_bytes);
+
+  r = restore(&s, &one->half, &merged->model); /* back before the second task, and forward again */
+  ck_assert(r->error == ERR_OK && r->continual.task == 0 && r->continual.n_replay == 0);
+  trainer_result_free(r);
+  r = run(&s, job_new(JOB_UNDO, 0));
+  ck_assert(r->error == ERR_OK && r->continual.task == 1 && r->continual.n_replay == 20);
+  trainer_result_free(r);
+  struct trainer_result *const all[] = {one, merged, two, merged_two, three, again};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) // NOLINT(bugprone-sizeof-expression): an array of pointers
+    trainer_result_free(all[i]);
+  task_list_done(&s.config.job.continual.tasks);
+  site_done(&s);
+}
+END_TEST
+
+static bool holds(const struct buffer *b, const void *what, size_t n) {
+  for (size_t i = 0; i + n <= b->n_bytes; i++)
+    if (memcmp(b->bytes + i, what, n) == 0)
+      return true;
+  return false;
+}
+
+/* No sample that is kept stands readable in what the store gets, and another identity's key opens nothing. */
+START_TEST(what_is_kept_of_a_task_is_sealed) {
+  struct site s;
+  site_with_tasks(&s);
+  site_with_tasks_start(&s, 7);
+  load(&s);
+  trainer_result_free(run(&s, job_new(JOB_TRAIN, 1)));
+  trainer_result_free(run(&s, job_new(JOB_MERGE, 1)));
+  struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *merged = run(&s, job_new(JOB_MERGE, 2));
+  site_stop(&s);
+  ck_assert(!holds(&two->half, "starcont", 8));
+  FILE *f = fopen(s.path, "r");
+  char line[128];
+  ck_assert_ptr_nonnull(fgets(line, sizeof line, f)); /* the names of the columns */
+  while (fgets(line, sizeof line, f)) {
+    char *end;
+    float row[2];
+    row[0] = strtof(line, &end);
+    row[1] = strtof(end + 1, NULL);
+    ck_assert(!holds(&two->half, row, sizeof row));
+  }
+  fclose(f);
+  site_with_tasks_start(&s, 8);
+  struct trainer_result *r = load_from(&s, &two->half, &merged->model);
+  ck_assert_int_eq(r->error, ERR_SEAL);
+  ck_assert_ptr_nonnull(strstr(r->sentence, "another key"));
+  trainer_result_free(r);
+  site_stop(&s);
+
+  s.config.job.continual.replay = 5; /* another job file: what does not fit begins anew, and is told */
+  site_with_tasks_start(&s, 7);
+  r = load_from(&s, &two->half, &merged->model);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert_ptr_nonnull(strstr(r->sentence, "begins anew"));
+  trainer_result_free(r);
+  trainer_result_free(two);
+  trainer_result_free(merged);
+  task_list_done(&s.config.job.continual.tasks);
+  site_done(&s);
+}
+END_TEST
+
+START_TEST(a_site_without_samples_of_a_task_does_not_start) {
+  struct site s;
+  site_with_tasks(&s);
+  FILE *f = fopen(s.path, "w");
+  fprintf(f, "a,b,verdict\n");
+  for (int i = 0; i < 50; i++)
+    fprintf(f, "%d,%d,ok\n", i, i % 7);
+  fclose(f);
+  site_with_tasks_start(&s, 7);
+  struct trainer_result *r = run(&s, job_new(JOB_LOAD, 0));
+  ck_assert_int_eq(r->error, ERR_RANGE);
+  ck_assert_ptr_nonnull(strstr(r->sentence, "no training sample of task 2"));
+  trainer_result_free(r);
+  task_list_done(&s.config.job.continual.tasks);
+  site_done(&s);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN("agent/trainer", loads_data_and_says_what_is_worth_a_warning,
-                   a_failed_load_says_where_and_may_be_repeated, a_snapshot_of_another_model_is_refused,
-                   a_training_is_answered_with_payload_and_half, a_training_takes_the_steps_of_its_job, alone_it_learns,
-                   a_failed_training_leaves_the_model_as_committed, a_restart_repeats_the_bits,
-                   the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
-                   two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
-                   a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit,
-                   a_kept_model_is_taken_back, a_model_from_elsewhere_is_taken,
-                   stops_within_a_second_of_a_long_training, one_that_is_interrupted_answers_without_being_joined,
-                   the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
+  return SUITE_RUN(
+      "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
+      a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half,
+      a_training_takes_the_steps_of_its_job, alone_it_learns, a_failed_training_leaves_the_model_as_committed,
+      a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
+      two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
+      a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
+      a_model_from_elsewhere_is_taken, stops_within_a_second_of_a_long_training,
+      one_that_is_interrupted_answers_without_being_joined, tasks_come_in_turn_are_judged_and_outlast_a_restart,
+      what_is_kept_of_a_task_is_sealed, a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up,
+      the_payload_does_not_wait_for_the_shadow);
 }

@@ -6,10 +6,11 @@
 #include "tests/unit/store/fixture.h"
 #include "tests/unit/suite.h"
 
-static const char *const good_steps[] = {"SELECT 1", "SELECT 1",
+static const char *const good_steps[] = {"SELECT 1", "SELECT 1", "SELECT 1",
                                          "ALTER TABLE event ADD COLUMN level INTEGER NOT NULL DEFAULT 0"};
 static const char *const bad_steps[] = {
-    "SELECT 1", "SELECT 1", "ALTER TABLE event ADD COLUMN level INTEGER NOT NULL DEFAULT 0; DELETE FROM agent",
+    "SELECT 1", "SELECT 1", "SELECT 1",
+    "ALTER TABLE event ADD COLUMN level INTEGER NOT NULL DEFAULT 0; DELETE FROM agent",
     "ALTER TABLE no_such_table ADD COLUMN x"};
 
 static struct database database_of(struct fixture *f) {
@@ -100,7 +101,7 @@ START_TEST(a_database_of_version_one_is_brought_up) {
   struct database d = database_of(&f);
   ck_assert_int_eq(number(&d, "SELECT count(*) FROM contribution"), 2);
   ck_assert_int_eq(number(&d, "SELECT count(*) FROM pragma_foreign_key_check"), 0);
-  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 3);
+  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 4);
   database_close(&d);
 
   store_close(fixture_open(&new));
@@ -115,23 +116,23 @@ END_TEST
 
 START_TEST(a_step_keeps_the_rows_and_leaves_a_backup) {
   struct fixture f = fixture_new();
-  struct schema four = {.create = schema_newest.create, .steps = good_steps, .n_steps = 3};
+  struct schema five = {.create = schema_newest.create, .steps = good_steps, .n_steps = 4};
   newest_with_rounds(&f);
   struct database d = database_of(&f);
-  file_write(fixture_path(&f, "state.db.v3.bak"), "half a backup", 13); /* of an attempt that was cut off */
-  ck_assert_int_eq(migration_check(&d, fixture_path(&f, "state.db"), &four, f.why), ERR_UNSUPPORTED);
-  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &four, f.why), ERR_OK);
-  ck_assert_int_eq(migration_check(&d, fixture_path(&f, "state.db"), &four, f.why), ERR_OK);
-  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 4);
+  file_write(fixture_path(&f, "state.db.v4.bak"), "half a backup", 13); /* of an attempt that was cut off */
+  ck_assert_int_eq(migration_check(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_UNSUPPORTED);
+  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_OK);
+  ck_assert_int_eq(migration_check(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_OK);
+  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 5);
   ck_assert_int_eq(number(&d, "SELECT count(*) FROM event WHERE level = 0 AND text = 'kept'"), 1);
   ck_assert_int_eq(number(&d, "SELECT count(*) FROM commitment"), 3);
-  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &four, f.why), ERR_OK); /* nothing left to do */
+  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_OK); /* nothing left to do */
   database_close(&d);
 
   struct store *s = NULL; /* the older program */
   ck_assert_int_eq(fixture_try(&f, 7, &s), ERR_TOO_NEW);
   char from[256];
-  snprintf(from, sizeof from, "%s/state.db.v3.bak", f.state);
+  snprintf(from, sizeof from, "%s/state.db.v4.bak", f.state);
   ck_assert_int_eq(rename(from, fixture_path(&f, "state.db")), 0);
   s = fixture_open(&f);
   ck_assert_uint_eq(resume_at(s).committed.round, 3);
@@ -142,11 +143,11 @@ END_TEST
 
 START_TEST(a_step_that_fails_takes_all_back) {
   struct fixture f = fixture_new();
-  struct schema five = {.create = schema_newest.create, .steps = bad_steps, .n_steps = 4};
+  struct schema six = {.create = schema_newest.create, .steps = bad_steps, .n_steps = 5};
   newest_with_rounds(&f);
   struct database d = database_of(&f);
-  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_CORRUPT);
-  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 3);
+  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &six, f.why), ERR_CORRUPT);
+  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 4);
   database_close(&d);
   struct store *s = fixture_open(&f);
   ck_assert_uint_eq(resume_at(s).committed.round, 3);
@@ -158,14 +159,14 @@ END_TEST
 
 START_TEST(a_new_database_is_made_at_the_newest_version) {
   struct fixture f = fixture_new();
-  struct schema four = {
-      .create = "CREATE TABLE event (id INTEGER PRIMARY KEY, level INTEGER) STRICT", .steps = good_steps, .n_steps = 3};
+  struct schema five = {
+      .create = "CREATE TABLE event (id INTEGER PRIMARY KEY, level INTEGER) STRICT", .steps = good_steps, .n_steps = 4};
   ck_assert_int_eq(mkdir(f.state, 0700), 0);
   file_write(fixture_path(&f, "state.db"), "", 0);
   struct database d = database_of(&f);
-  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &four, f.why), ERR_OK);
-  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 4);
-  ck_assert_int_ne(access(fixture_path(&f, "state.db.v3.bak"), F_OK), 0);
+  ck_assert_int_eq(migration_run(&d, fixture_path(&f, "state.db"), &five, f.why), ERR_OK);
+  ck_assert_int_eq(number(&d, "PRAGMA user_version"), 5);
+  ck_assert_int_ne(access(fixture_path(&f, "state.db.v4.bak"), F_OK), 0);
   database_close(&d);
   fixture_free(&f);
 }

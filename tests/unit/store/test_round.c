@@ -718,6 +718,43 @@ START_TEST(rounds_are_read_page_by_page) {
 }
 END_TEST
 
+/* Of each position the newest commitment counts, and what was not measured stays so. */
+START_TEST(the_accuracy_of_each_task_is_kept_by_position) {
+  struct fixture f = fixture_new();
+  struct store *s = fixture_open(&f);
+  struct store_matrix *m = calloc(1, sizeof *m);
+  ck_assert_ptr_nonnull(m);
+  ck_assert_int_eq(store_task_matrix(s, &job_one, m), ERR_NOT_FOUND);
+  for (uint64_t r = 1; r <= 4; r++) {
+    struct round_label label = {.round = r};
+    struct round_bytes b = round_bytes(label);
+    struct store_commitment c = commitment(&b, label);
+    c.metrics = (struct store_metrics){.tasks = {.n = 3,
+                                                 .position = (uint32_t)(r - 1) / 2,
+                                                 .trained = r <= 2 ? 2 : 0,
+                                                 .accuracy = {0.1 * (double)r, __builtin_nan(""), 0.9}}};
+    ck_assert_int_eq(round_publish(s, r, r), ERR_OK);
+    ck_assert_int_eq(store_commit(s, &c), ERR_OK);
+    ck_assert_int_eq(store_commit(s, &c), ERR_OK); /* told twice */
+  }
+  ck_assert_int_eq(round_publish(s, 5, 5), ERR_OK);
+  ck_assert_int_eq(round_commit(s, 5), ERR_OK); /* not measured */
+  ck_assert_int_eq(store_task_matrix(s, &job_one, m), ERR_OK);
+  ck_assert_uint_eq(m->n_times, 2);
+  ck_assert_uint_eq(m->n_tasks, 3);
+  ck_assert_uint_eq(m->times[0].trained, 2);
+  ck_assert_uint_eq(m->times[0].label.round, 2);
+  ck_assert_double_eq(m->times[0].accuracy[0], 0.2);
+  ck_assert_double_nan(m->times[0].accuracy[1]);
+  ck_assert_uint_eq(m->times[1].trained, 0);
+  ck_assert_double_eq(m->times[1].accuracy[0], 0.4);
+  ck_assert_double_eq(m->times[1].accuracy[2], 0.9);
+  store_close(s);
+  free(m);
+  fixture_free(&f);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("round", a_fresh_store_resumes_from_nothing, published_resumes_into_gathering_with_the_same_bytes,
                    committed_resumes_with_model_and_the_half_of_its_round, a_publication_follows_or_is_refused,
@@ -728,5 +765,6 @@ int main(void) {
                    a_turn_is_both_or_none, what_nothing_names_is_written_over_unless_it_is_open,
                    spares_go_where_room_is_wanted, files_keep_the_names_that_they_were_given,
                    a_refused_commitment_leaves_no_file, a_damaged_file_falls_back_and_says_so, nothing_whole_is_corrupt,
-                   contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page);
+                   contributions_and_positions_come_back, positions_only_rise, rounds_are_read_page_by_page,
+                   the_accuracy_of_each_task_is_kept_by_position);
 }

@@ -1,0 +1,499 @@
+#include "models/continual/continual.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "base/must.h"
+#include "models/floats.h"
+#include "models/merging/codec.h"
+#include "models/train.h"
+
+static const double LWF_TEMPERATURE = 2;
+
+/* Arrays of a model's length that are kept: F, θ*, the teacher. */
+enum kept { KEPT_IMPORTANCE, KEPT_ANCHOR, KEPT_TEACHER, N_KEPT };
+
+struct continual {
+  const struct continual_config *config;
+  const struct dataset *train;
+  size_t n; /* values of a model */
+  uint64_t train_seed;
+  uint32_t part;
+
+  /* the state */
+  bool has_begun;
+  uint32_t position, n_done;
+  bool *is_seen;            /* [n_classes] */
+  struct rehearsal *buffer; /* NULL: none */
+  float *kept[N_KEPT];      /* [n] in the order of the model; NULL: not wanted */
+
+  /* what a training works with */
+  float *laid[N_KEPT]; /* [n_floats] the same in the net's layout */
+  float *other;        /* [n_floats] a gradient beside the step's own; NULL: not wanted */
+  size_t n_floats;
+  uint32_t *samples; /* [train->n], n_samples of them */
+  size_t n_samples;
+  struct rng rng;
+  size_t max_batch, n_outputs;
+  float *z, *d_z, *old_z; /* [max_batch][n_outputs] */
+  uint16_t *labels;       /* [max_batch] */
+  bool *counts;           /* [n_outputs] */
+};
+
+static bool wants(const struct continual_config *c, enum kept kept) {
+  return kept == KEPT_TEACHER ? c->lwf : c->ewc > 0;
+}
+
+static bool wants_other(const struct continual_config *c) {
+  return c->ewc > 0 || (c->replay > 0 && c->replay_use == REPLAY_AGEM);
+}
+
+bool continual_adds(const struct continual_config *config) {
+  return config->replay > 0 || config->ewc > 0 || config->lwf;
+}
+
+/* ---- opening and closing */
+
+size_t continual_position(const struct continual_config *config, uint64_t round) {
+  uint64_t at = round > 0 ? (round - 1) / config->rounds : 0;
+  return at < config->tasks.n_tasks ? (size_t)at : config->tasks.n_tasks - 1;
+}
+
+size_t continual_task_at(const struct continual_config *config, size_t position) {
+  return (position + config->offset) % config->tasks.n_tasks;
+}
+
+/* The samples of a task, into `samples`. */
+static void list_samples(struct continual *c, size_t task) {
+  c->n_samples = 0;
+  for (size_t i = 0; i < c->train->n; i++)
+    if (c->config->tasks.task_of[c->train->labels[i]] == task)
+      c->samples[c->n_samples++] = (uint32_t)i;
+}
+
+size_t continual_task_without(const struct continual_config *config, const struct dataset *train) {
+  bool has[MAX_TASKS] = {false};
+  size_t task = 0;
+  for (size_t class = 0; class < config->tasks.n_classes && class < train->n_classes; class ++)
+    if (config->tasks.task_of[class] != NO_TASK && train->class_counts[class] > 0)
+      has[config->tasks.task_of[class]] = true;
+  while (task < config->tasks.n_tasks && has[task])
+    task++;
+  return task;
+}
+
+static enum err allocate(struct continual *c) {
+  c->is_seen = calloc(c->config->tasks.n_classes + 1, sizeof *c->is_seen);
+  c->samples = calloc(c->train->n + 1, sizeof *c->samples);
+  bool has_all = c->is_seen && c->samples;
+  for (enum kept k = 0; k < N_KEPT; k++)
+    has_all = has_all && (!wants(c->config, k) || (c->kept[k] = floats_new(c->n)));
+  if (!has_all)
+    return ERR_NO_MEMORY;
+  if (c->config->replay == 0)
+    return ERR_OK;
+  return rehearsal_open(c->config->replay_rule, c->config->replay, c->config->tasks.n_classes, c->train,
+                        rng_mix(c->train_seed) + c->part, &c->buffer);
+}
+
+enum err continual_open(const struct continual_config *config, const struct dataset *train, size_t n_values,
+                        uint64_t train_seed, uint32_t part, struct continual **out_continual) {
+  MUST(config->tasks.n_tasks > 0 && config->rounds > 0 && train->labels && config->tasks.n_classes == train->n_classes);
+  if (continual_task_without(config, train) < config->tasks.n_tasks)
+    return ERR_RANGE;
+  struct continual *c = calloc(1, sizeof *c);
+  if (!c)
+    return ERR_NO_MEMORY;
+  *c = (struct continual){.config = config, .train = train, .n = n_values, .train_seed = train_seed, .part = part};
+  enum err e = allocate(c);
+  if (e) {
+    continual_free(c);
+    return e;
+  }
+  *out_continual = c;
+  return ERR_OK;
+}
+
+static void free_laid(struct continual *c) {
+  for (enum kept k = 0; k < N_KEPT; k++) {
+    free(c->laid[k]);
+    c->laid[k] = NULL;
+  }
+  free(c->other);
+  c->other = NULL;
+  c->n_floats = 0;
+}
+
+static void free_batch(struct continual *c) {
+  free(c->z);
+  free(c->d_z);
+  free(c->old_z);
+  free(c->labels);
+  free(c->counts);
+  c->z = c->d_z = c->old_z = NULL;
+  c->labels = NULL;
+  c->counts = NULL;
+  c->max_batch = c->n_outputs = 0;
+}
+
+void continual_free(struct continual *c) {
+  if (!c)
+    return;
+  free_laid(c);
+  free_batch(c);
+  for (enum kept k = 0; k < N_KEPT; k++)
+    free(c->kept[k]);
+  rehearsal_free(c->buffer);
+  free(c->is_seen);
+  free(c->samples);
+  free(c);
+}
+
+enum err continual_memory(const struct continual_config *config, size_t n_values, size_t n_floats, size_t batch,
+                          size_t n_outputs, size_t *out_bytes) {
+  size_t n = wants_other(config) ? n_floats : 0;
+  for (enum kept k = 0; k < N_KEPT; k++)
+    n += wants(config, k) ? n_values + n_floats : 0;
+  n += 4 * batch * n_outputs;
+  return size_mul(n, sizeof(float), out_bytes) ? ERR_OK : ERR_LIMIT;
+}
+
+/* Room in the net's layout, which may have changed since the last training. */
+static enum err fit(struct continual *c, size_t n_floats, size_t max_batch) {
+  bool has_all = true;
+  if (c->n_floats != n_floats) {
+    free_laid(c);
+    for (enum kept k = 0; k < N_KEPT; k++)
+      has_all = has_all && (!c->kept[k] || (c->laid[k] = floats_new(n_floats)));
+    has_all = has_all && (!wants_other(c->config) || (c->other = floats_new(n_floats)));
+    c->n_floats = has_all ? n_floats : 0;
+  }
+  size_t k = c->config->tasks.n_classes;
+  if (has_all && c->max_batch != max_batch) {
+    free_batch(c);
+    c->z = floats_new(max_batch * k);
+    c->d_z = floats_new(max_batch * k);
+    c->old_z = floats_new(max_batch * k);
+    c->labels = calloc(max_batch, sizeof *c->labels);
+    c->counts = calloc(k, sizeof *c->counts);
+    has_all = c->z && c->d_z && c->old_z && c->labels && c->counts;
+    c->max_batch = has_all ? max_batch : 0;
+    c->n_outputs = k;
+  }
+  return has_all ? ERR_OK : ERR_NO_MEMORY;
+}
+
+/* ---- the end of a task */
+
+static size_t present_task(const struct continual *c) {
+  return continual_task_at(c->config, c->position);
+}
+
+void continual_view(const struct continual *c, float *z, uint16_t *labels, size_t n, size_t k) {
+  task_list_view(&c->config->tasks, c->is_seen, z, labels, n, k);
+}
+
+/* A class drawn from softmax(z) over what counts for samples of the present task. */
+static uint16_t draw_class(struct continual *c, const float *z, struct rng *rng) {
+  size_t k = c->n_outputs, last = 0;
+  double largest = -INFINITY, sum = 0, at = 0;
+  for (size_t i = 0; i < k; i++)
+    if (c->counts[i])
+      largest = fmax(largest, (double)z[i]);
+  for (size_t i = 0; i < k; i++)
+    sum += c->counts[i] ? exp((double)z[i] - largest) : 0;
+  double point = rng_unit(rng) * sum;
+  for (size_t i = 0; i < k; i++) {
+    if (!c->counts[i])
+      continue;
+    last = i;
+    if ((at += exp((double)z[i] - largest)) > point)
+      break;
+  }
+  return (uint16_t)last;
+}
+
+static void count_outputs(struct continual *c, size_t task) {
+  for (size_t i = 0; i < c->n_outputs; i++)
+    c->counts[i] = task_list_counts(&c->config->tasks, c->is_seen, task, i);
+}
+
+static void hide_outputs(const struct continual *c, float *z) {
+  for (size_t i = 0; i < c->n_outputs; i++)
+    z[i] = c->counts[i] ? z[i] : -1e30F;
+}
+
+/* The gradient of one sample's log p(y|x) into `other`, y drawn from the model; its input is in the net. */
+static void gradient_of_one(struct continual *c, const struct continual_turn *t, struct rng *rng) {
+  const struct loss plain = {.kind = LOSS_CROSS_ENTROPY};
+  memcpy(c->z, net_forward_training(t->net, t->w, 1, NULL), c->n_outputs * sizeof *c->z);
+  c->labels[0] = draw_class(c, c->z, rng);
+  hide_outputs(c, c->z);
+  const struct answers drawn = {.labels = c->labels};
+  (void)loss_of_batch(&plain, c->z, &drawn, 1, c->n_outputs, c->d_z);
+  net_backward(t->net, t->w, c->d_z, 0, c->other);
+}
+
+/* F of the task that ends, in the order of the model, into the place of the teacher's or anchor's layout: a scratch array. */
+static enum err measure_fisher(struct continual *c, const struct continual_turn *t, float *out_f) {
+  struct rng rng;
+  train_stream(&rng, STREAM_FISHER, c->train_seed, c->part, c->position, 0);
+  rng_shuffle(&rng, c->samples, c->n_samples);
+  size_t n = c->n_samples < c->config->ewc_samples ? c->n_samples : c->config->ewc_samples, n_ranges;
+  const struct net_range *ranges = net_trained(t->net, &n_ranges);
+  memset(out_f, 0, c->n_floats * sizeof *out_f);
+  memset(c->other, 0, c->n_floats * sizeof *c->other);
+  count_outputs(c, present_task(c));
+  for (size_t i = 0; i < n; i++) {
+    enum err e = dataset_gather(c->train, &c->samples[i], 1, net_input(t->net));
+    if (e)
+      return e;
+    gradient_of_one(c, t, &rng);
+    for (size_t r = 0; r < n_ranges; r++)
+      fisher_add(out_f + ranges[r].offset, c->other + ranges[r].offset, ranges[r].n, n);
+  }
+  net_store(t->net, out_f);
+  return ERR_OK;
+}
+
+/* What may fail comes first. */
+static enum err consolidate(struct continual *c, const struct continual_turn *t) {
+  float *f = c->laid[KEPT_IMPORTANCE]; /* free between trainings */
+  list_samples(c, present_task(c));
+  enum err e = c->config->ewc > 0 ? measure_fisher(c, t, f) : ERR_OK;
+  list_samples(c, present_task(c));
+  if (!e && c->buffer)
+    e = rehearsal_offer(c->buffer, c->train, c->samples, c->n_samples);
+  if (e)
+    return e;
+  if (c->config->ewc > 0)
+    ewc_consolidate(c->config->ewc_rule, c->config->ewc_decay, f, t->values, c->n, c->kept[KEPT_IMPORTANCE],
+                    c->kept[KEPT_ANCHOR]);
+  if (c->config->lwf)
+    memcpy(c->kept[KEPT_TEACHER], t->values, c->n * sizeof *t->values);
+  c->n_done++;
+  return ERR_OK;
+}
+
+static void enter(struct continual *c, size_t position) {
+  c->position = (uint32_t)position;
+  c->has_begun = true;
+  for (size_t class = 0; class < c->config->tasks.n_classes; class ++)
+    c->is_seen[class] = c->is_seen[class] || c->config->tasks.task_of[class] == present_task(c);
+}
+
+enum err continual_begin(struct continual *c, const struct continual_turn *t) {
+  size_t position = continual_position(c->config, t->round);
+  enum err e = fit(c, net_floats(t->net), t->max_batch);
+  if (!e && c->has_begun && position != c->position)
+    e = consolidate(c, t);
+  if (e)
+    return e;
+  if (!c->has_begun || position != c->position)
+    enter(c, position);
+  list_samples(c, present_task(c));
+  for (enum kept k = 0; k < N_KEPT; k++)
+    if (c->kept[k])
+      net_load_from(t->net, c->kept[k], c->laid[k]);
+  train_stream(&c->rng, STREAM_REPLAY, c->train_seed, c->part, t->round, t->sub);
+  return ERR_OK;
+}
+
+const uint32_t *continual_samples(const struct continual *c, size_t *out_n) {
+  *out_n = c->n_samples;
+  return c->samples;
+}
+
+/* ---- a step */
+
+/* 1/t */
+static double share_of_new(const struct continual *c) {
+  return 1 / (double)(c->n_done + 1);
+}
+
+static bool rehearses(const struct continual *c) {
+  return c->buffer && rehearsal_samples(c->buffer) > 0;
+}
+
+static bool is_taught(const struct continual *c) {
+  return c->config->lwf && c->n_done > 0;
+}
+
+void continual_before(struct continual *c, struct net *net, size_t n) {
+  if (is_taught(c))
+    memcpy(c->old_z, net_forward(net, c->laid[KEPT_TEACHER], n), n * c->n_outputs * sizeof *c->old_z);
+}
+
+/* Task-incremental: each of the tasks before has its outputs; else those of all classes before stand together. */
+static void distil(struct continual *c, const float *z, size_t n, size_t k, float *d_z) {
+  const struct task_list *tasks = &c->config->tasks;
+  double share = (1 - share_of_new(c)) / (double)n;
+  for (size_t p = 0; p < tasks->n_tasks; p++) {
+    size_t n_heads = tasks->kind == INCREMENT_TASK ? c->n_done : 1;
+    bool is_past = p != present_task(c);
+    for (size_t o = 0; o < k; o++) {
+      bool of_task = tasks->kind == INCREMENT_DOMAIN || (o < tasks->n_classes && c->is_seen[o]);
+      c->counts[o] = of_task && task_list_counts(tasks, c->is_seen, p, o);
+      if (tasks->kind == INCREMENT_CLASS)
+        c->counts[o] = c->counts[o] && tasks->task_of[o] != present_task(c);
+    }
+    for (size_t i = 0; i < n && is_past; i++)
+      (void)distil_row(c->old_z + i * k, z + i * k, c->counts, k, LWF_TEMPERATURE, share / (double)n_heads,
+                       d_z + i * k);
+    if (tasks->kind != INCREMENT_TASK && is_past)
+      break;
+  }
+}
+
+void continual_on_outputs(struct continual *c, const float *z, size_t n, size_t k, float *d_z) {
+  bool mixes = rehearses(c) && c->config->replay_use == REPLAY_MIXED;
+  if (mixes || is_taught(c))
+    floats_scale(d_z, n * k, (float)share_of_new(c));
+  if (is_taught(c))
+    distil(c, z, n, k, d_z);
+}
+
+/* The gradient of `share` times the mean loss of a batch of the buffer: g ← momentum·g + … */
+static void rehearse(struct continual *c, struct net *net, const struct loss *loss, float *w, double share,
+                     double momentum, float *g, size_t n) {
+  rehearsal_draw(c->buffer, c->train, &c->rng, n, net_input(net), c->labels);
+  memcpy(c->z, net_forward_training(net, w, n, NULL), n * c->n_outputs * sizeof *c->z);
+  continual_view(c, c->z, c->labels, n, c->n_outputs);
+  const struct answers answers = {.labels = c->labels};
+  (void)loss_of_batch(loss, c->z, &answers, n, c->n_outputs, c->d_z);
+  floats_scale(c->d_z, n * c->n_outputs, (float)share);
+  net_backward(net, w, c->d_z, momentum, g);
+}
+
+void continual_on_gradient(struct continual *c, struct net *net, const struct loss *loss, float *w, float *g,
+                           size_t n) {
+  size_t n_ranges;
+  const struct net_range *ranges = net_trained(net, &n_ranges);
+  if (rehearses(c) && c->config->replay_use == REPLAY_MIXED)
+    rehearse(c, net, loss, w, 1 - share_of_new(c), 1, g, n);
+  if (rehearses(c) && c->config->replay_use == REPLAY_AGEM) {
+    memset(c->other, 0, c->n_floats * sizeof *c->other);
+    rehearse(c, net, loss, w, 1, 0, c->other, n);
+    (void)agem_project(g, c->other, c->n_floats);
+  }
+  for (size_t r = 0; r < n_ranges && c->config->ewc > 0 && c->n_done > 0; r++) {
+    size_t at = ranges[r].offset;
+    ewc_gradient(c->config->ewc, c->laid[KEPT_IMPORTANCE] + at, c->laid[KEPT_ANCHOR] + at, w + at, ranges[r].n, g + at);
+  }
+}
+
+struct continual_status continual_status(const struct continual *c) {
+  return (struct continual_status){.has_begun = c->has_begun,
+                                   .position = c->position,
+                                   .task = present_task(c),
+                                   .n_tasks = c->config->tasks.n_tasks,
+                                   .n_done = c->n_done,
+                                   .n_replay = c->buffer ? rehearsal_samples(c->buffer) : 0};
+}
+
+/* ---- as bytes: magic 8, version u32, begun u32, position u32, done u32, classes u32, parts u32 (bits: F and θ*, teacher, buffer),
+ * values u64; is_seen a byte a class; the arrays; the buffer */
+
+enum { STATE_VERSION = 1, STATE_HEAD_BYTES = 40, STATE_MAGIC_BYTES = 8 };
+static const char state_magic[STATE_MAGIC_BYTES] = "starcont";
+
+static uint32_t parts_of(const struct continual *c) {
+  return (c->config->ewc > 0 ? 1u : 0) | (c->config->lwf ? 2u : 0) | (c->buffer ? 4u : 0);
+}
+
+size_t continual_bytes(const struct continual *c) {
+  size_t n = STATE_HEAD_BYTES + c->config->tasks.n_classes + (c->buffer ? rehearsal_bytes(c->buffer) : 0);
+  for (enum kept k = 0; k < N_KEPT; k++)
+    n += c->kept[k] ? codec_full_bytes(c->n) : 0;
+  return n;
+}
+
+size_t continual_bound(const struct continual_config *config, size_t n_values, size_t n_inputs) {
+  size_t n_classes = config->tasks.n_classes;
+  return STATE_HEAD_BYTES + n_classes + N_KEPT * codec_full_bytes(n_values) +
+         rehearsal_bound(config->replay, n_classes, n_inputs);
+}
+
+void continual_write(const struct continual *c, uint8_t *out_bytes) {
+  struct writer w;
+  writer_init(&w, out_bytes, continual_bytes(c));
+  writer_bytes(&w, state_magic, sizeof state_magic);
+  const uint32_t head[] = {STATE_VERSION, c->has_begun, c->position, c->n_done, (uint32_t)c->config->tasks.n_classes,
+                           parts_of(c)};
+  for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+    writer_u32(&w, head[i]);
+  writer_u64(&w, c->n);
+  for (size_t i = 0; i < c->config->tasks.n_classes; i++)
+    writer_u8(&w, c->is_seen[i]);
+  for (enum kept k = 0; k < N_KEPT; k++)
+    for (size_t i = 0; c->kept[k] && i < c->n; i++)
+      writer_f32(&w, c->kept[k][i]);
+  if (c->buffer)
+    rehearsal_write(c->buffer, &w);
+  MUST(writer_end(&w) == ERR_OK);
+}
+
+struct head {
+  bool has_begun;
+  uint32_t position, n_done;
+};
+
+static enum err head_read(const struct continual *c, struct cursor *at, struct head *out) {
+  char magic[STATE_MAGIC_BYTES];
+  cursor_bytes(at, magic, sizeof magic);
+  uint32_t version = cursor_u32(at), begun = cursor_u32(at), position = cursor_u32(at), n_done = cursor_u32(at);
+  uint32_t n_classes = cursor_u32(at), parts = cursor_u32(at);
+  uint64_t n = cursor_u64(at);
+  if (at->failed)
+    return ERR_TRUNCATED;
+  if (memcmp(magic, state_magic, sizeof magic) != 0)
+    return ERR_CORRUPT;
+  if (version > STATE_VERSION)
+    return ERR_TOO_NEW;
+  if (begun > 1 || position >= c->config->tasks.n_tasks || n_classes != c->config->tasks.n_classes ||
+      parts != parts_of(c) || n != c->n)
+    return ERR_CORRUPT;
+  *out = (struct head){begun == 1, position, n_done};
+  return ERR_OK;
+}
+
+/* The arrays as they stand, all finite. */
+static enum err arrays_judge(const struct continual *c, struct cursor *at) {
+  for (size_t i = 0; i < c->config->tasks.n_classes; i++)
+    if (cursor_u8(at) > 1)
+      return ERR_CORRUPT;
+  for (enum kept k = 0; k < N_KEPT; k++) {
+    const uint8_t *bytes = c->kept[k] ? cursor_view(at, codec_full_bytes(c->n)) : NULL;
+    if (c->kept[k] && !bytes)
+      return ERR_TRUNCATED;
+    if (bytes && codec_check_values(bytes, c->n))
+      return ERR_CORRUPT;
+  }
+  return at->failed ? ERR_TRUNCATED : ERR_OK;
+}
+
+enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_bytes) {
+  struct cursor at;
+  struct head head;
+  cursor_init(&at, bytes, n_bytes);
+  enum err e = head_read(c, &at, &head);
+  struct cursor arrays = at;
+  if (!e)
+    e = arrays_judge(c, &at);
+  if (!e)
+    e = c->buffer ? rehearsal_read(c->buffer, &at) : cursor_end(&at);
+  if (e)
+    return e;
+  c->has_begun = head.has_begun;
+  c->position = head.position;
+  c->n_done = head.n_done;
+  for (size_t i = 0; i < c->config->tasks.n_classes; i++)
+    c->is_seen[i] = cursor_u8(&arrays) == 1;
+  for (enum kept k = 0; k < N_KEPT; k++)
+    for (size_t i = 0; c->kept[k] && i < c->n; i++)
+      c->kept[k][i] = cursor_f32(&arrays);
+  return ERR_OK;
+}
