@@ -7,10 +7,6 @@
 
 /* ---- when ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_dialled(const struct peer *p) {
-  return p->config->address[0] != '\0';
-}
-
 /* A session over a third does not end the search for a direct one. */
 static bool has_direct_session(const struct peer *p) {
   return p->slots[SLOT_LIVE] && !conn_is_relayed(p->slots[SLOT_LIVE]->conn);
@@ -21,25 +17,27 @@ static bool is_brisk(const struct gossip *g, const struct peer *p) {
   return node_now(g) - p->down_ms < DIAL_BRISK_MS;
 }
 
-/* At once, then after an eighth of the time without a settled session, ± 50 %: at most half a second in the first minute,
- * every 30 s after a long time. */
-static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
+uint64_t peer_back_off_ms(struct gossip *g, uint64_t since_ms, uint64_t min_ms, uint64_t max_ms) {
+  uint64_t wait_ms = (node_now(g) - since_ms) / 8;
+  wait_ms = wait_ms < min_ms ? min_ms : wait_ms > max_ms ? max_ms : wait_ms;
+  return wait_ms / 2 + rng_below(&g->rng, wait_ms + 1);
+}
+
+/* At once, then after the back-off since the last settled session: at most half a second in the first minute, every 30 s after a
+ * long time. */
+static uint64_t wait_ms(struct gossip *g, const struct peer *p) {
   if (p->n_dials == 0)
     return 0;
-  uint64_t wait_ms = (node_now(g) - p->down_ms) / 8;
-  if (wait_ms < DIAL_BACK_OFF_MIN_MS)
-    wait_ms = DIAL_BACK_OFF_MIN_MS;
-  if (is_brisk(g, p) && wait_ms > DIAL_BRISK_BACK_OFF_MAX_MS)
-    wait_ms = DIAL_BRISK_BACK_OFF_MAX_MS;
-  wait_ms = wait_ms / 2 + rng_below(&g->rng, wait_ms + 1);
-  return wait_ms < DIAL_BACK_OFF_MAX_MS ? wait_ms : DIAL_BACK_OFF_MAX_MS;
+  uint64_t max_ms = is_brisk(g, p) ? DIAL_BRISK_BACK_OFF_MAX_MS : DIAL_BACK_OFF_MAX_MS;
+  uint64_t in_ms = peer_back_off_ms(g, p->down_ms, DIAL_BACK_OFF_MIN_MS, max_ms);
+  return in_ms < DIAL_BACK_OFF_MAX_MS ? in_ms : DIAL_BACK_OFF_MAX_MS;
 }
 
 void dial_later(struct gossip *g, struct peer *p) {
-  if (!is_dialled(p) || has_direct_session(p) || g->is_closing)
+  if (!peer_is_dialled(p) || has_direct_session(p) || g->is_closing)
     return;
-  uint64_t banned_ms = peer_is_banned(g, p) ? p->banned_until_ms - node_now(g) : 0, wait_ms = back_off_ms(g, p);
-  timer_set(g, p, TIMER_DIAL, wait_ms > banned_ms ? wait_ms : banned_ms);
+  uint64_t banned_ms = peer_is_banned(g, p) ? p->banned_until_ms - node_now(g) : 0, in_ms = wait_ms(g, p);
+  timer_set(g, p, TIMER_DIAL, in_ms > banned_ms ? in_ms : banned_ms);
 }
 
 void dial_resume(struct gossip *g, struct peer *p) {
@@ -101,7 +99,7 @@ void dial_now(struct gossip *g, struct peer *p) {
 }
 
 void dial_stop(struct gossip *g, struct peer *p) {
-  if (!is_dialled(p))
+  if (!peer_is_dialled(p))
     return;
   dial_clear(g, p);
   g->link.calls->hang_up(g->link.context, peer_index(g, p));
@@ -126,7 +124,7 @@ static void on_connected(struct gossip *g, struct peer *p) {
   p->n_strange = 0;
   timer_set(g, p, TIMER_DIAL_PATIENCE, DIAL_PATIENCE_MS);
   timer_set(g, p, TIMER_NO_ANSWER, NO_ANSWER_MS);
-  handshake_start(g, p);
+  handshake_over(g, p, peer_index(g, p));
 }
 
 static void explain_failure(struct gossip *g, struct peer *p, enum dial_event event) {

@@ -45,9 +45,9 @@ static void run_timers(struct gossip *g, struct peer *p) {
       [TIMER_DIAL] = dial_now,
       [TIMER_DIAL_PATIENCE] = dial_give_up,
       [TIMER_NO_ANSWER] = dial_say_no_answer,
-      [TIMER_HANDSHAKE] = handshake_start,
+      [TIMER_HANDSHAKE] = handshake_repeat,
       [TIMER_GREETING] = session_ungreeted,
-      [TIMER_REKEY] = handshake_start,
+      [TIMER_REKEY] = handshake_rekey,
       [TIMER_EXPIRE] = session_expire,
       [TIMER_PREVIOUS] = session_forget_previous,
       [TIMER_PENDING] = session_forget_pending,
@@ -192,9 +192,13 @@ void node_take_frame(struct gossip *g, uint64_t conn, const char *address, uint8
     struct peer *p = session_open(g, conn, address, &head, frame);
     if (!p || !is_paid_by_sender(g, p, conn, head.type, n))
       return;
+    bool is_of_relay = head.type == MESSAGE_RELAY || head.type == MESSAGE_NOT_RELAYED;
     if (head.type != MESSAGE_RELAY)
       p->info.received_bytes += conn_frame_bytes(conn, n);
-    receive_message(g, p, head.type, frame + FRAME_HEAD_BYTES, head.n_plain);
+    if (is_of_relay && conn_is_relayed(conn)) /* one hop */
+      peer_count(p, ERR_MESSAGE);
+    else
+      receive_message(g, p, head.type, frame + FRAME_HEAD_BYTES, head.n_plain);
     peer_stir(g, p);
   }
 }
@@ -566,6 +570,7 @@ enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct ma
     return e;
   for (size_t i = 0; i < g->n_peers; i++)
     fetches_drop_parked(&g->peers[i].fetches);
+  relay_yield(g, m->n_payload);
   return fetch_start(&p->fetches, job, m, node_now(g));
 }
 

@@ -79,7 +79,7 @@ enum timer {
 
 #define TIMER_OFF DUE_NEVER
 
-enum slot_name { SLOT_LIVE, SLOT_PREVIOUS, SLOT_PENDING, SLOT_PENDING_2, N_SLOTS };
+enum slot_name { SLOT_LIVE, SLOT_PREVIOUS, SLOT_PENDING, SLOT_PENDING_2, SLOT_PENDING_3, N_SLOTS };
 
 /* A session and the connection that it belongs to: a frame that comes by another one is not of it. */
 struct slot {
@@ -295,6 +295,13 @@ void peer_kick(struct gossip *g, struct peer *p, enum err reason);
 
 /* ---- dial.c ---------------------------------------------------------------------------------------------------------- */
 
+static inline bool peer_is_dialled(const struct peer *p) {
+  return p->config->address[0] != '\0';
+}
+
+/* An eighth of the time since then, within the bounds, ± 50 %. */
+uint64_t peer_back_off_ms(struct gossip *g, uint64_t since_ms, uint64_t min_ms, uint64_t max_ms);
+
 void dial_now(struct gossip *g, struct peer *p);           /* TIMER_DIAL */
 void dial_give_up(struct gossip *g, struct peer *p);       /* TIMER_DIAL_PATIENCE */
 void dial_say_no_answer(struct gossip *g, struct peer *p); /* TIMER_NO_ANSWER */
@@ -315,8 +322,10 @@ bool dial_take_frame(struct gossip *g, struct peer *p);
 /* The sessions are freed and nobody is told. */
 void slots_free(const struct gossip *g, struct peer *p);
 
-/* Sends handshake message 1 on the dialled connection; again when due. */
-void handshake_start(struct gossip *g, struct peer *p); /* TIMER_HANDSHAKE, TIMER_REKEY */
+/* Sends handshake message 1; again when due. */
+void handshake_over(struct gossip *g, struct peer *p, uint64_t conn);
+void handshake_repeat(struct gossip *g, struct peer *p); /* TIMER_HANDSHAKE: the same way */
+void handshake_rekey(struct gossip *g, struct peer *p);  /* TIMER_REKEY: the way of the live session */
 void handshake_forget(struct gossip *g, struct peer *p);
 
 void session_on_handshake_1(struct gossip *g, uint64_t conn, const char *address, const struct frame_head *head,
@@ -428,7 +437,7 @@ void membership_on_found(struct gossip *g, struct peer *p, const struct message 
  *
  *   - The lower key begins it, when no session stands and the direct way has had its chance; then it asks its neighbours in
  *     turn, and less and less often. Dialling goes on, and a direct session wins over a relayed one.
- *   - One hop: what was carried goes no further, and a session that is carried carries none.
+ *   - One hop: what was carried goes no further, and what comes over a relayed connection carries nothing.
  *   - What does not authenticate on such a connection counts against who carried it, and ends no more than the session. */
 
 enum {
@@ -479,6 +488,9 @@ void relay_close(struct gossip *g, struct peer *p, uint64_t conn);
 /* No relay is tried any more: there is a direct session. */
 void relay_stop(struct gossip *g, struct peer *p);
 
+/* The peer has a session with both HELLOs: it may be a way to others. */
+void relay_on_up(struct gossip *g, const struct peer *p);
+
 /* The peer's session, which went over conn, is over. */
 void relay_on_down(struct gossip *g, struct peer *p, uint64_t conn);
 
@@ -493,6 +505,9 @@ void relay_on_not_relayed(struct gossip *g, struct peer *p, const struct message
 
 /* Sends to the peer what others sent to it over us, as far as the connection takes it. */
 MUST_USE enum err relay_flush(struct gossip *g, struct peer *p);
+
+/* Own payloads come first: what is carried gives up as much memory as n bytes of one lack. */
+void relay_yield(struct gossip *g, uint64_t n);
 
 /* What is carried for the peer. */
 uint64_t relay_carried_bytes(const struct gossip *g, const struct peer *p);

@@ -47,6 +47,11 @@ static bool relay_init(struct gossip *g) {
   return true;
 }
 
+void relay_yield(struct gossip *g, uint64_t n) {
+  if (g->relay)
+    relay_queue_yield(&g->relay->queue, n);
+}
+
 void relay_done(struct gossip *g) {
   if (!g->relay)
     return;
@@ -142,7 +147,7 @@ uint64_t relay_conn(const struct gossip *g, const struct peer *p) {
 
 /* Whether it is for us to look for a way to it. */
 static bool is_sought(const struct gossip *g, const struct peer *p) {
-  return !p->slots[SLOT_LIVE] && !peer_is_banned(g, p) && identity_key_compare(&g->self.key, &p->config->key) < 0;
+  return !p->slots[SLOT_LIVE] && identity_key_compare(&g->self.key, &p->config->key) < 0;
 }
 
 static size_t count_neighbours(const struct gossip *g) {
@@ -152,15 +157,10 @@ static size_t count_neighbours(const struct gossip *g) {
   return n;
 }
 
-static uint64_t back_off_ms(struct gossip *g, const struct peer *p) {
+static uint64_t wait_ms(struct gossip *g, const struct peer *p) {
   const struct relay_row *row = row_of(g, p);
   uint64_t since_ms = row->down_ms > p->down_ms ? row->down_ms : p->down_ms;
-  uint64_t wait_ms = (node_now(g) - since_ms) / 8;
-  if (wait_ms < RELAY_BACK_OFF_MIN_MS)
-    wait_ms = RELAY_BACK_OFF_MIN_MS;
-  if (wait_ms > RELAY_BACK_OFF_MAX_MS)
-    wait_ms = RELAY_BACK_OFF_MAX_MS;
-  return wait_ms / 2 + rng_below(&g->rng, wait_ms + 1);
+  return peer_back_off_ms(g, since_ms, RELAY_BACK_OFF_MIN_MS, RELAY_BACK_OFF_MAX_MS);
 }
 
 /* The one that was tried leads nowhere; is_quick: it said so itself, so the next is asked at once. */
@@ -173,7 +173,7 @@ static void route_fail(struct gossip *g, struct peer *p, bool is_quick) {
   bool is_more = is_quick && row->n_asked < MAX_RELAYS_ASKED && row->n_asked < n_neighbours;
   if (!is_more)
     row->n_asked = 0;
-  row->next_ms = node_now(g) + (is_more ? 0 : back_off_ms(g, p));
+  row->next_ms = node_now(g) + (is_more ? 0 : wait_ms(g, p));
   g->relay_due_ms = 0;
 }
 
@@ -188,6 +188,18 @@ void relay_stop(struct gossip *g, struct peer *p) {
   if (p->noise_via > 0)
     handshake_forget(g, p);
   row_of(g, p)->is_open = false;
+}
+
+void relay_on_up(struct gossip *g, const struct peer *p) {
+  g->relay_due_ms = 0;
+  for (size_t i = 0; g->relay && neighbour_judge(p) == ERR_OK && i < g->n_peers; i++) {
+    struct relay_row *row = &g->relay->rows[i];
+    if (row->is_open)
+      continue;
+    row->via = (peer_index(g, p) + g->n_peers - 1) % g->n_peers; /* it is the next */
+    row->next_ms = node_now(g);
+    row->n_asked = 0;
+  }
 }
 
 void relay_on_down(struct gossip *g, struct peer *p, uint64_t conn) {
@@ -217,16 +229,17 @@ static void route_open(struct gossip *g, struct peer *p) {
     row->is_open = true;
     row->n_asked++;
     row->next_ms = node_now(g) + RELAY_PATIENCE_MS;
-    handshake_start(g, p);
+    handshake_over(g, p, relay_conn(g, p));
     return;
   }
 }
 
 /* When something is to be done for a peer that is sought. */
 static uint64_t route_due_ms(const struct gossip *g, const struct peer *p) {
-  bool is_dialled = p->config->address[0] != '\0';
-  uint64_t first_ms = p->down_ms + (is_dialled ? RELAY_AFTER_DIALS_MS : RELAY_AFTER_MS);
+  uint64_t first_ms = p->down_ms + (peer_is_dialled(p) ? RELAY_AFTER_DIALS_MS : RELAY_AFTER_MS);
   uint64_t next_ms = g->relay ? row_of(g, p)->next_ms : 0;
+  if (p->banned_until_ms > first_ms)
+    first_ms = p->banned_until_ms;
   return next_ms > first_ms ? next_ms : first_ms;
 }
 
@@ -234,8 +247,8 @@ static void route_tick(struct gossip *g, struct peer *p) {
   struct relay_row *row = row_of(g, p);
   if (row->is_open)
     route_fail(g, p, false);
-  else if (p->is_connected) /* the direct way has come further */
-    row->next_ms = node_now(g) + RELAY_BACK_OFF_MIN_MS;
+  else if (p->timers[TIMER_NO_ANSWER] != TIMER_OFF) /* the direct way has just come further */
+    row->next_ms = p->timers[TIMER_NO_ANSWER];
   else
     route_open(g, p);
 }
@@ -254,7 +267,8 @@ void relay_tick(struct gossip *g) {
       next_ms = now_ms + 1;
     due_ms = next_ms < due_ms ? next_ms : due_ms;
   }
-  g->relay_due_ms = due_ms;
+  uint64_t queue_ms = g->relay ? relay_queue_tick(&g->relay->queue, now_ms) : DUE_NEVER;
+  g->relay_due_ms = queue_ms < due_ms ? queue_ms : due_ms;
 }
 
 /* ---- what is carried ------------------------------------------------------------------------------------------------- */
@@ -274,8 +288,10 @@ static enum err carry(struct gossip *g, const struct peer *from, const struct me
   uint8_t *bytes;
   if (!relay_pays(g, to, frame_bytes(n)))
     return ERR_BACKLOG;
-  if (relay_queue_put(&g->relay->queue, peer_index(g, from), peer_index(g, to), n, &bytes) != ERR_OK)
+  if (relay_queue_put(&g->relay->queue, peer_index(g, from), peer_index(g, to), n, node_now(g), &bytes) != ERR_OK)
     return ERR_BACKLOG;
+  if (g->relay_due_ms > node_now(g) + RELAY_KEEP_MS)
+    g->relay_due_ms = node_now(g) + RELAY_KEEP_MS;
   head_write(bytes, &from->config->key, RELAY_FROM);
   memcpy(bytes + RELAY_HEAD_BYTES, m->frame, m->n_frame);
   row_of(g, from)->carried_bytes += frame_bytes(n);
@@ -309,6 +325,10 @@ enum err relay_flush(struct gossip *g, struct peer *p) {
 
 /* What was carried here: as if it had come by a connection of its own. */
 static void deliver(struct gossip *g, struct peer *via, const struct message_relay *m) {
+  if (g->config.relay == GOSSIP_RELAY_OFF) {
+    peer_count(via, ERR_REFUSED);
+    return;
+  }
   const struct peer *from = peer_find(g, &m->key);
   if (!from || from == via) {
     peer_count(via, ERR_UNKNOWN_KEY);
@@ -316,7 +336,9 @@ static void deliver(struct gossip *g, struct peer *via, const struct message_rel
   }
   char key[KEY_TEXT_BYTES], address[GATE_ADDRESS_BYTES];
   key_text_write(&via->config->key, key);
-  snprintf(address, sizeof address, "peer %.9s, which relays", key);
+  int n = snprintf(address, sizeof address, "peer %.9s, which relays ", key);
+  key_text_write(&from->config->key, key);
+  snprintf(address + n, sizeof address - (size_t)n, "%.9s", key);
   uint8_t *frame = malloc(m->n_frame); /* it is opened in place */
   if (!frame) {
     peer_count(via, ERR_BACKLOG);
@@ -328,10 +350,6 @@ static void deliver(struct gossip *g, struct peer *via, const struct message_rel
 }
 
 void relay_on_relay(struct gossip *g, struct peer *p, const struct message *m) {
-  if (conn_is_relayed(p->slots[SLOT_LIVE]->conn)) { /* one hop */
-    peer_count(p, ERR_MESSAGE);
-    return;
-  }
   if (m->relay.way == RELAY_FROM) {
     deliver(g, p, &m->relay);
     return;
@@ -345,7 +363,7 @@ void relay_on_relay(struct gossip *g, struct peer *p, const struct message *m) {
 /* Of a frame that was lost alone nothing more is heard: messages are repeated by their own rules. */
 void relay_on_not_relayed(struct gossip *g, struct peer *p, const struct message *m) {
   struct peer *to = peer_find(g, &m->not_relayed.key);
-  if (!to || conn_is_relayed(p->slots[SLOT_LIVE]->conn)) {
+  if (!to) {
     peer_count(p, ERR_MESSAGE);
     return;
   }

@@ -63,7 +63,8 @@ static struct relay_pair *pair_place(struct relay_queue *q, size_t i, size_t fro
   return &q->pairs[q->n_pairs++];
 }
 
-enum err relay_queue_put(struct relay_queue *q, size_t from, size_t to, size_t n, uint8_t **out_bytes) {
+enum err relay_queue_put(struct relay_queue *q, size_t from, size_t to, size_t n, uint64_t now_ms,
+                         uint8_t **out_bytes) {
   size_t i = pair_find(q, from, to), cost = cost_of(n), held = i < q->n_pairs ? q->pairs[i].n_bytes : 0;
   if (cost > MAX_RELAY_PAIR_BYTES - held || cost > MAX_RELAY_BYTES - q->n_bytes ||
       cost > q->budget->limit - q->budget->used || i == MAX_RELAY_PAIRS)
@@ -74,7 +75,7 @@ enum err relay_queue_put(struct relay_queue *q, size_t from, size_t to, size_t n
     free(item);
     return ERR_NO_MEMORY;
   }
-  *item = (struct relay_item){.n = n};
+  *item = (struct relay_item){.n = n, .until_ms = now_ms + RELAY_KEEP_MS};
   if (pair->first)
     pair->last->next = item;
   else
@@ -99,9 +100,8 @@ const struct relay_item *relay_queue_first(const struct relay_queue *q, size_t t
   return i < q->n_pairs ? q->pairs[i].first : NULL;
 }
 
-void relay_queue_drop(struct relay_queue *q, size_t to) {
-  size_t i = next_to(q, to);
-  MUST(i < q->n_pairs);
+/* The first of the i-th pair, which has had its turn. */
+static void pair_drop(struct relay_queue *q, size_t i) {
   item_free(q, &q->pairs[i]);
   struct relay_pair pair = q->pairs[i];
   if (!pair.first) {
@@ -110,6 +110,31 @@ void relay_queue_drop(struct relay_queue *q, size_t to) {
   }
   memmove(q->pairs + i, q->pairs + i + 1, (q->n_pairs - 1 - i) * sizeof *q->pairs);
   q->pairs[q->n_pairs - 1] = pair;
+}
+
+void relay_queue_drop(struct relay_queue *q, size_t to) {
+  size_t i = next_to(q, to);
+  MUST(i < q->n_pairs);
+  pair_drop(q, i);
+}
+
+uint64_t relay_queue_tick(struct relay_queue *q, uint64_t now_ms) {
+  uint64_t due_ms = UINT64_MAX;
+  for (size_t i = q->n_pairs; i-- > 0;) {
+    struct relay_pair *pair = &q->pairs[i];
+    while (pair->first && pair->first->until_ms <= now_ms)
+      item_free(q, pair);
+    if (!pair->first)
+      pair_remove(q, i);
+    else if (pair->first->until_ms < due_ms)
+      due_ms = pair->first->until_ms;
+  }
+  return due_ms;
+}
+
+void relay_queue_yield(struct relay_queue *q, uint64_t n) {
+  while (q->n_pairs > 0 && q->budget->limit - q->budget->used < n)
+    pair_drop(q, 0);
 }
 
 void relay_queue_forget(struct relay_queue *q, size_t peer) {

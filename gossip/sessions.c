@@ -298,7 +298,7 @@ void session_greeted(struct gossip *g, struct peer *p) {
   p->info.boot_epoch = p->slots[SLOT_LIVE]->boot_epoch;
   send_beat(g, p);
   send_states(g, p);
-  g->relay_due_ms = 0; /* it may be the way to others */
+  relay_on_up(g, p);
   if (was_up)
     return;
   membership_up(g, p);
@@ -323,10 +323,24 @@ static struct offer offer_of(const struct gossip *g, uint32_t index) {
   return o;
 }
 
-void handshake_start(struct gossip *g, struct peer *p) {
-  uint64_t conn = p->is_connected ? peer_index(g, p) : relay_conn(g, p);
-  if (conn == CONN_NONE)
-    return;
+/* Whether a handshake of ours can go that way. */
+static bool is_way(const struct gossip *g, const struct peer *p, uint64_t conn) {
+  return conn_is_relayed(conn) ? relay_conn(g, p) == conn : conn == peer_index(g, p) && p->is_connected;
+}
+
+void handshake_repeat(struct gossip *g, struct peer *p) {
+  uint64_t conn = noise_conn(g, p);
+  if (is_way(g, p, conn))
+    handshake_over(g, p, conn);
+}
+
+void handshake_rekey(struct gossip *g, struct peer *p) {
+  const struct slot *live = p->slots[SLOT_LIVE];
+  if (live && is_way(g, p, live->conn))
+    handshake_over(g, p, live->conn);
+}
+
+void handshake_over(struct gossip *g, struct peer *p, uint64_t conn) {
   handshake_forget(g, p);
   uint8_t frame[HANDSHAKE_1_BYTES];
   uint32_t index = index_new(g, p);
@@ -344,8 +358,9 @@ void handshake_start(struct gossip *g, struct peer *p) {
 }
 
 void session_check_rekey(struct gossip *g, struct peer *p) {
-  const struct session *s = p->slots[SLOT_LIVE] ? p->slots[SLOT_LIVE]->session : NULL;
-  if (s && s->ends.is_initiator && !p->noise && session_wants_rekey(s, node_now(g)))
+  const struct slot *live = p->slots[SLOT_LIVE];
+  bool is_under_way = live && p->noise && noise_conn(g, p) == live->conn;
+  if (live && live->session->ends.is_initiator && !is_under_way && session_wants_rekey(live->session, node_now(g)))
     timer_set(g, p, TIMER_REKEY, 0);
 }
 
@@ -429,12 +444,25 @@ static struct peer *peer_of_static(struct gossip *g, const uint8_t x25519[X25519
   return NULL;
 }
 
+/* Of who relays each has one of two places, so that what one replays cannot push out what comes over another; the live session's
+ * has one in any case. */
+static struct slot **relayed_place(struct peer *p, uint64_t conn) {
+  struct slot **places[] = {&p->slots[SLOT_PENDING_2], &p->slots[SLOT_PENDING_3]};
+  for (size_t i = 0; i < 2; i++)
+    if (is_on(*places[i], conn))
+      return places[i];
+  for (size_t i = 0; i < 2; i++)
+    if (!*places[i])
+      return places[i];
+  return is_on(p->slots[SLOT_LIVE], conn) ? &p->slots[SLOT_PENDING_3] : NULL;
+}
+
 /* Where a session that is not yet proven waits: two a peer, so that a replayed message 1 cannot push out a real one
- * that comes by another connection. NULL: none. */
+ * that comes by another connection. The second is lent to who relays. NULL: none. */
 static struct slot **pending_place(struct peer *p, uint64_t conn) {
   struct slot **a = &p->slots[SLOT_PENDING], **b = &p->slots[SLOT_PENDING_2];
-  if (conn_is_relayed(conn)) /* all who relay share one, as long as no other needs it */
-    return !*b || conn_is_relayed((*b)->conn) ? b : NULL;
+  if (conn_is_relayed(conn))
+    return relayed_place(p, conn);
   if (is_on(*b, conn))
     return b;
   if (!*a || is_on(*a, conn))
@@ -543,7 +571,7 @@ struct peer *session_open(struct gossip *g, uint64_t conn, const char *address, 
       clone_found(g, p);
     return NULL;
   }
-  if (place == &p->slots[SLOT_PENDING] || place == &p->slots[SLOT_PENDING_2]) {
+  if (place >= &p->slots[SLOT_PENDING]) {
     if (peer_is_banned(g, p)) { /* begun before the ban */
       peer_count(p, ERR_BACKLOG);
       slot_clear(g, place);

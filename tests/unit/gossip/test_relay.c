@@ -1,4 +1,5 @@
 /* A pair that cannot meet and a third that both know, in virtual time. By ascending key: a, b, c … */
+#include "gossip/relay_queue.h"
 #include "tests/unit/gossip/world.h"
 
 enum { BIG_PAYLOAD = 16 << 20 };
@@ -360,7 +361,186 @@ START_TEST(what_waits_is_bounded) {
 }
 END_TEST
 
+/* ---- what b holds for c ---- */
+
+/* b has n bytes from a for c, which have not left. */
+static void hold_at_b(size_t n) {
+  static const uint8_t frame[60000];
+  struct message m = {.type = MESSAGE_RELAY, .relay = {.way = RELAY_TO, .frame = frame, .n_frame = n}};
+  m.relay.key = *identity_public(c->identity);
+  relay_on_relay(b->node, &b->node->peers[peer_of(b, a)], &m);
+  ck_assert_uint_gt(b->node->budget.used, n);
+}
+
+START_TEST(what_is_held_too_long_is_lost) {
+  begin_apart("");
+  world_start(w);
+  world_run(w, 5000);
+  hold_at_b(1000);
+  w->now_ms += RELAY_KEEP_MS;
+  relay_tick(b->node);
+  ck_assert_uint_eq(b->node->budget.used, 0);
+}
+END_TEST
+
+START_TEST(own_payloads_come_before_what_is_carried) {
+  begin_apart("");
+  world_start(w);
+  world_run(w, 5000);
+  hold_at_b(50000);
+  b->node->budget.limit = b->node->budget.used + 1000;
+  struct manifest m = {.kind = MANIFEST_FULL, .job = b->job.job, .n_payload = 20000};
+  ck_assert_int_eq(gossip_fetch(b->node, peer_of(b, a), 0, &m), ERR_OK);
+  ck_assert_uint_eq(b->node->budget.used, 20000);
+}
+END_TEST
+
+/* ---- which way ---- */
+
+/* Somebody else takes the connection, and is never the peer. */
+START_TEST(a_false_address_does_not_keep_from_the_way_over_a_third) {
+  begin(3);
+  separate(a, c, b->listen);
+  world_start(w);
+  world_run(w, 15000);
+  assert_met_over(a, c, b);
+  world_run(w, (uint64_t)10 * 60 * 1000); /* and its keys are renewed */
+  assert_met_over(a, c, b);
+  ck_assert_uint_eq(heard_by(a, c)->n_down, 0);
+}
+END_TEST
+
+START_TEST(when_a_ban_ends_the_way_is_tried_again) {
+  begin_apart("");
+  world_start(w);
+  world_run(w, 5000);
+  struct peer *p = &a->node->peers[peer_of(a, c)];
+  p->banned_until_ms = w->now_ms + FLOOD_BAN_MS;
+  peer_kick(a->node, p, ERR_BACKLOG);
+  world_run(w, FLOOD_BAN_MS - 1000);
+  assert_apart();
+  world_run(w, 4000);
+  assert_met_over(a, c, b);
+}
+END_TEST
+
+START_TEST(who_comes_is_asked_at_once) {
+  begin(4);
+  struct agent *d = &w->agents[3];
+  separate(a, d, "");
+  b->config.relay = GOSSIP_RELAY_ASK; /* carries nothing */
+  agent_start(a);
+  agent_start(b);
+  agent_start(d);
+  world_run(w, (uint64_t)20 * 60 * 1000);
+  ck_assert(!info_of(a, d).has_session);
+  agent_start(c);
+  uint64_t begun_ms = w->now_ms;
+  while (!(info_of(a, c).has_session && info_of(c, d).has_session) && w->now_ms < begun_ms + 60000)
+    world_run(w, 100);
+  world_run(w, 3000);
+  assert_met_over(a, d, c);
+}
+END_TEST
+
+START_TEST(who_wants_no_relay_has_none) {
+  begin_apart("");
+  c->config.relay = GOSSIP_RELAY_OFF;
+  world_start(w);
+  world_run(w, 60000);
+  assert_apart();
+  ck_assert_uint_ge(drops_of(c, b, ERR_REFUSED), 1);
+}
+END_TEST
+
+/* The session of before still goes over the third while the one of now is direct: what counts is the way a frame came by. */
+START_TEST(what_came_over_a_third_is_not_carried_on_though_there_is_a_direct_way) {
+  static const uint8_t frame[100];
+  begin_apart(nowhere);
+  world_start(w);
+  world_run(w, 20000);
+  assert_met_over(a, c, b);
+  move_peer(c, a, a->listen);
+  for (unsigned i = 0; i < 400 && info_of(a, c).via != SIZE_MAX; i++)
+    world_run(w, 50);
+  assert_met_over(a, c, NULL);
+  world_run(w, 1000);
+  struct slot **slots = a->node->peers[peer_of(a, c)].slots, *live = slots[SLOT_LIVE];
+  ck_assert(conn_is_relayed(slots[SLOT_PREVIOUS]->conn));
+  struct message m = {.type = MESSAGE_RELAY, .relay = {.way = RELAY_TO, .frame = frame, .n_frame = sizeof frame}};
+  m.relay.key = *identity_public(b->identity);
+  slots[SLOT_LIVE] = slots[SLOT_PREVIOUS];
+  slots[SLOT_PREVIOUS] = live;
+  send_message(a->node, &a->node->peers[peer_of(a, c)], &m);
+  send_flush(a->node, &a->node->peers[peer_of(a, c)]);
+  slots[SLOT_PREVIOUS] = slots[SLOT_LIVE];
+  slots[SLOT_LIVE] = live;
+  world_run(w, 1000);
+  ck_assert_uint_eq(drops_of(c, a, ERR_MESSAGE), 1);
+  ck_assert_uint_eq(gossip_relayed_bytes(c->node), 0);
+}
+END_TEST
+
 /* ---- one who relays and lies ---- */
+
+/* What a says first to d, ready to be said again by `by`, as if it were of `of`. */
+static uint8_t first_words[HANDSHAKE_1_BYTES];
+
+static struct message words_of(const struct agent *of, const struct agent *d) {
+  struct offer offer = {.version_min = 1, .version_max = 3, .swarm = {7}, .session_index = 256, .boot_epoch = 7};
+  struct noise *noise;
+  const uint8_t *to = a->node->peers[peer_of(a, d)].x25519;
+  ck_assert_int_eq(a->node->seals->write_1(&a->node->self, to, &offer, &noise, first_words), ERR_OK);
+  a->node->seals->noise_free(noise);
+  struct message m = {.type = MESSAGE_RELAY,
+                      .relay = {.way = RELAY_FROM, .frame = first_words, .n_frame = sizeof first_words}};
+  m.relay.key = *identity_public(of->identity);
+  return m;
+}
+
+/* n times each 20 ms for so long. */
+static void say_again_and_again(struct agent *by, struct agent *to, const struct message *m, unsigned n,
+                                unsigned for_s) {
+  for (unsigned i = 0; i < for_s * 50; i++) {
+    for (unsigned k = 0; k < n; k++)
+      send_message(by->node, &by->node->peers[peer_of(by, to)], m);
+    world_run(w, 20);
+  }
+}
+
+START_TEST(handshakes_of_one_pair_do_not_use_up_those_of_another) {
+  begin(4);
+  struct agent *d = &w->agents[3];
+  separate(a, d, "");
+  agent_start(b);
+  agent_start(c);
+  agent_start(d);
+  world_run(w, 5000);
+  agent_kill(b);
+  agent_start(a);
+  struct message m = words_of(b, d); /* it is not b's: refused, and paid for */
+  say_again_and_again(c, d, &m, 20, 4);
+  assert_met_over(a, d, c);
+}
+END_TEST
+
+/* The keys of a session over one third are renewed, whatever another third says again. */
+START_TEST(who_repeats_a_handshake_disturbs_no_other_way) {
+  begin(4);
+  struct agent *d = &w->agents[3];
+  separate(a, d, "");
+  w->latency_ms = 50;
+  world_start(w);
+  world_run(w, 5000);
+  size_t via = info_of(a, d).via;
+  ck_assert_uint_ne(via, SIZE_MAX);
+  struct agent *other = via == peer_of(a, b) ? c : b;
+  struct message m = words_of(a, d);
+  say_again_and_again(other, d, &m, 1, 2 * SESSION_EXPIRE_MS / 1000);
+  ck_assert_uint_eq(heard_by(a, d)->n_down + heard_by(d, a)->n_down, 0);
+  ck_assert_uint_eq(info_of(a, d).via, via);
+}
+END_TEST
 
 static struct seals lying;
 static unsigned n_lies;
@@ -443,14 +623,18 @@ START_TEST(a_relay_that_floods_is_sent_away_and_the_peer_is_not) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN_AROUND("relay", 60, NULL, end, a_pair_without_addresses_meets_over_a_third,
-                          addresses_where_nobody_answers_are_tried_first, without_a_relay_the_pair_is_missing,
-                          a_peer_that_is_down_is_asked_for_more_and_more_rarely, who_meets_directly_relays_nothing,
-                          the_direct_way_wins_as_soon_as_it_works, a_direct_way_that_breaks_is_replaced,
-                          what_two_relays_offer_one_of_them_does, one_hop_is_all, a_relayed_session_carries_none,
-                          strangers_are_neither_carried_nor_heard, whose_handshake_it_is_is_proven,
-                          an_older_third_is_not_asked, an_older_peer_is_not_reached,
-                          an_older_agent_ignores_what_it_does_not_know, a_large_payload_at_full_speed_is_no_crime,
-                          what_waits_is_bounded, a_relay_that_lies_harms_only_what_it_relays,
-                          a_relay_that_floods_is_sent_away_and_the_peer_is_not);
+  return SUITE_RUN_AROUND(
+      "relay", 60, NULL, end, a_pair_without_addresses_meets_over_a_third,
+      addresses_where_nobody_answers_are_tried_first, without_a_relay_the_pair_is_missing,
+      a_peer_that_is_down_is_asked_for_more_and_more_rarely, who_meets_directly_relays_nothing,
+      the_direct_way_wins_as_soon_as_it_works, a_direct_way_that_breaks_is_replaced,
+      what_two_relays_offer_one_of_them_does, one_hop_is_all, a_relayed_session_carries_none,
+      strangers_are_neither_carried_nor_heard, whose_handshake_it_is_is_proven, an_older_third_is_not_asked,
+      an_older_peer_is_not_reached, an_older_agent_ignores_what_it_does_not_know,
+      a_large_payload_at_full_speed_is_no_crime, what_waits_is_bounded, what_is_held_too_long_is_lost,
+      own_payloads_come_before_what_is_carried, a_false_address_does_not_keep_from_the_way_over_a_third,
+      when_a_ban_ends_the_way_is_tried_again, who_comes_is_asked_at_once, who_wants_no_relay_has_none,
+      what_came_over_a_third_is_not_carried_on_though_there_is_a_direct_way,
+      handshakes_of_one_pair_do_not_use_up_those_of_another, who_repeats_a_handshake_disturbs_no_other_way,
+      a_relay_that_lies_harms_only_what_it_relays, a_relay_that_floods_is_sent_away_and_the_peer_is_not);
 }

@@ -8,6 +8,7 @@ enum { BIG = 256 * 1024 };
 
 static struct fetch_budget budget;
 static struct relay_queue queue;
+static uint64_t now_ms;
 
 static void begin(uint64_t limit) {
   budget = (struct fetch_budget){.limit = limit};
@@ -16,7 +17,7 @@ static void begin(uint64_t limit) {
 
 static enum err put(size_t from, size_t to, size_t n, uint8_t word) {
   uint8_t *bytes = NULL;
-  enum err e = relay_queue_put(&queue, from, to, n, &bytes);
+  enum err e = relay_queue_put(&queue, from, to, n, now_ms, &bytes);
   if (e == ERR_OK)
     memset(bytes, word, n);
   return e;
@@ -110,7 +111,42 @@ START_TEST(what_concerns_a_peer_is_forgotten) {
 }
 END_TEST
 
+START_TEST(what_has_waited_too_long_is_removed) {
+  begin(UINT64_MAX);
+  now_ms = 1000;
+  ck_assert_int_eq(put(0, 1, 10, 1), ERR_OK);
+  now_ms = 6000;
+  ck_assert_int_eq(put(0, 1, 10, 2), ERR_OK);
+  ck_assert_int_eq(put(2, 1, 10, 3), ERR_OK);
+  ck_assert_uint_eq(relay_queue_tick(&queue, 999 + RELAY_KEEP_MS), 1000 + RELAY_KEEP_MS);
+  ck_assert_uint_eq(budget.used, (uint64_t)3 * (10 + RELAY_ITEM_BYTES));
+  ck_assert_uint_eq(relay_queue_tick(&queue, 1000 + RELAY_KEEP_MS), 6000 + RELAY_KEEP_MS);
+  ck_assert_uint_eq(budget.used, (uint64_t)2 * (10 + RELAY_ITEM_BYTES));
+  ck_assert_uint_eq(take(1), 2);
+  ck_assert_uint_eq(relay_queue_tick(&queue, 6000 + RELAY_KEEP_MS), UINT64_MAX);
+  assert_empty();
+}
+END_TEST
+
+START_TEST(who_needs_the_memory_gets_it_from_the_oldest_of_each) {
+  begin((uint64_t)4 * (BIG + RELAY_ITEM_BYTES));
+  for (uint8_t i = 1; i <= 2; i++) {
+    ck_assert_int_eq(put(0, 1, BIG, i), ERR_OK);
+    ck_assert_int_eq(put(2, 3, BIG, (uint8_t)(10 + i)), ERR_OK);
+  }
+  relay_queue_yield(&queue, (uint64_t)2 * BIG);
+  ck_assert_uint_eq(budget.used, (uint64_t)2 * (BIG + RELAY_ITEM_BYTES));
+  ck_assert_uint_eq(take(1), 2);
+  ck_assert_uint_eq(take(3), 12);
+  assert_empty();
+  ck_assert_int_eq(put(0, 1, BIG, 1), ERR_OK);
+  relay_queue_yield(&queue, UINT64_MAX); /* more than there is */
+  assert_empty();
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("relay_queue", what_comes_first_leaves_first_and_pairs_take_turns, a_pair_has_its_bound,
-                   all_together_have_theirs, the_budget_is_kept, what_concerns_a_peer_is_forgotten);
+                   all_together_have_theirs, the_budget_is_kept, what_concerns_a_peer_is_forgotten,
+                   what_has_waited_too_long_is_removed, who_needs_the_memory_gets_it_from_the_oldest_of_each);
 }
