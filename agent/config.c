@@ -654,6 +654,30 @@ static enum err check_memory(struct loader *l) {
   return ERR_OK;
 }
 
+/* As many of the configured peers as the rule is told may be bad: too many to be told from the good ones. */
+static enum err check_rule(struct loader *l) {
+  struct rule_setting s = l->site_job->rule;
+  const size_t bucket = s.bucket > 1 ? s.bucket : 1, n_rows = (l->c->n_peers + bucket) / bucket;
+  const char *name = merge_rule_name(s.rule), *const each = bucket > 1 ? "buckets of models" : "models";
+  const bool is_told = is_given(l, GROUP_SITE_JOB, "merge.byzantine") && s.byzantine != RULE_A_THIRD;
+  const size_t f = is_told ? s.byzantine : 0, least = merge_rule_least(s.rule, f);
+  if (is_told && (s.rule == RULE_MEAN || s.rule == RULE_TRUST))
+    return FAIL(l, GROUP_SITE_JOB, "merge.byzantine", ERR_RANGE, "%s counts no bad ones; remove the line", name);
+  if (bucket > 1 && !merge_rule_takes_buckets(s.rule))
+    return FAIL(l, GROUP_SITE_JOB, "merge.bucketing", ERR_RANGE, "is of no use with %s; remove the line", name);
+  if (l->c->n_peers == 0 || n_rows >= least)
+    return ERR_OK;
+  if (f > 0)
+    return FAIL(
+        l, GROUP_SITE_JOB, "merge.byzantine", ERR_RANGE,
+        "with %zu bad ones %s needs at least %zu %s, and there are %zu with this agent's own; make it smaller or add "
+        "peers",
+        f, name, least, each, n_rows);
+  return FAIL(l, GROUP_SITE_JOB, "merge.rule", ERR_RANGE,
+              "%s needs at least %zu %s, and there are %zu with this agent's own; write robust or add peers", name,
+              least, each, n_rows);
+}
+
 /* Following is what costs: memory for a copy of every peer's model, and its updates each round. */
 static enum err check_follow(struct loader *l) {
   const struct config *c = l->c;
@@ -685,7 +709,8 @@ static enum err check_names(struct loader *l) {
 /* What a job file must be by itself, and what the site's settings must be for it. */
 static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_split,
                                                           check_contract, check_continual,  check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory};
+static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory,
+                                                           check_rule};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;

@@ -20,6 +20,7 @@
 #include "crypto/identity.h"
 #include "models/contract.h"
 #include "models/learner.h"
+#include "models/merging/rule.h"
 #include "models/merging/statistic.h"
 #include "models/net/layer.h"
 #include "store/store.h"
@@ -83,7 +84,8 @@ struct site_job_config {
   bool is_offset_by_part;                      /* … or the part − 1 */
   uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
-  double max_share;   /* WEIGHTS_SAMPLES: cap of one peer's weight */
+  double max_share; /* cap of one peer's weight, whatever the rule */
+  struct rule_setting rule;
   uint32_t min_peers; /* default 1 with peers, 0 without */
   double deadline_min_s, deadline_max_s;
   double meet_s;   /* how long an agent without a committed round waits for its peers */

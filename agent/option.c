@@ -34,7 +34,18 @@ static const char *const log_level_words[] = {"error", "warning", "info", "debug
 static const char *const kernels_words[] = {"measured", "built-in", NULL};
 static const char *const flag_words[] = {"false", "true", NULL}; /* bool, enum metered */
 static const char *const log_format_words[] = {"text", "json", NULL};
-static const char *const merge_rule_words[] = {"mean", NULL};
+static const char *const merge_rule_words[] = {[RULE_MEAN] = "mean",
+                                               [RULE_MEDIAN] = "median",
+                                               [RULE_TRIMMED] = "trimmed",
+                                               [RULE_KRUM] = "krum",
+                                               [RULE_MULTI_KRUM] = "multi-krum",
+                                               [RULE_GEOMETRIC_MEDIAN] = "geometric-median",
+                                               [RULE_CENTRED_CLIP] = "centred-clip",
+                                               [RULE_CLIP] = "clip",
+                                               [RULE_NNM] = "nnm",
+                                               [RULE_TRUST] = "trust",
+                                               [RULE_ROBUST] = "robust",
+                                               NULL};
 static const char *const weights_words[] = {"metropolis", "samples", NULL};
 static const char *const serve_words[] = {
     [SERVE_BEST] = "best", [SERVE_LATEST] = "latest", [SERVE_PINNED] = "pinned", NULL};
@@ -160,12 +171,23 @@ const struct option option_table[] = {
      "where this site begins in the order of `continual.tasks`: so many tasks later, or `part`: data.part - 1 later; "
      "after the last one "
      "it goes on with the first"},
-    {"merge.rule", IN_SITE_JOB, 0, &type_only_word, "mean", ONE_OF(merge_rule_words), LOCAL,
-     "how peers' models are merged; `merge: mean` for short"},
+    {"merge.rule", SITE_JOB(rule.rule), &type_word, "mean", ONE_OF(merge_rule_words), LOCAL,
+     "how peers' models are merged, `merge: mean` for short: mean; robust where a third of the peers may be bad (clip "
+     "below 6 peers, nnm "
+     "from 6 on; it costs about a point of accuracy); clip shortens what is far away and keeps bridges between groups; "
+     "median, "
+     "trimmed, krum, multi-krum, geometric-median, centred-clip and nnm choose; trust measures by this agent's own "
+     "step, "
+     "and costs 9 to 17 points where sites' data differ"},
+    {"merge.byzantine", SITE_JOB(rule.byzantine), &type_byzantine, "third", BOUNDS(0, MAX_PEERS), LOCAL,
+     "how many of the peers may be bad, third: of those heard; krum and multi-krum need 2f+3 models, what trims 2f+1 "
+     "(the agent's own is one)"},
+    {"merge.bucketing", SITE_JOB(rule.bucket), &type_u32, "1", BOUNDS(1, 8), LOCAL,
+     "models that are averaged at random before a rule that chooses; 2 where honest sites differ much"},
     {"merge.weights", SITE_JOB(weights), &type_word, "metropolis", ONE_OF(weights_words), LOCAL,
      "a peer's weight by the graph, or by its number of samples"},
     {"merge.max_share", SITE_JOB(max_share), &type_number, "0.5", BOUNDS(0.01, 1), LOCAL,
-     "largest weight of one peer with `weights: samples`"},
+     "largest weight of one peer, whatever the rule; times the norm bound it is what one peer can move"},
     {"round.min_peers", SITE_JOB(min_peers), &type_u32, "(1; 0 without peers)", BOUNDS(0, MAX_PEERS), LOCAL,
      "peers that must contribute for a round to get its number; never counts this agent"},
     {"round.deadline_min_s", SITE_JOB(deadline_min_s), &type_number, "1", BOUNDS(0.01, 86400), LOCAL,
@@ -329,6 +351,7 @@ const size_t n_options = sizeof option_table / sizeof *option_table;
 _Static_assert(sizeof option_table / sizeof *option_table <= MAX_OPTIONS, "raise MAX_OPTIONS");
 _Static_assert(sizeof(enum task) == sizeof(unsigned), "see read_word");
 _Static_assert(sizeof(enum statistic_policy) == sizeof(unsigned), "see read_word");
+_Static_assert(sizeof(enum merge_rule) == sizeof(unsigned), "see read_word");
 
 /* ---- reading by the table ----------------------------------------------------------------------------------------- */
 

@@ -778,6 +778,31 @@ static void write_offset(const struct option *o, const void *base, FILE *out) {
     write_u32(o, base, out);
 }
 
+/* "third", or a whole number. */
+static const char third_word[] = "third";
+
+static enum err read_byzantine(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  char why[MAX_REASON_BYTES];
+  uint64_t number;
+  uint32_t *out = field_of(o, base);
+  *out = RULE_A_THIRD;
+  if (strcmp(value->text, third_word) == 0)
+    return ERR_OK;
+  enum err e = scalar_integer(value->text, (uint64_t)o->min, (uint64_t)o->max, &number, why);
+  if (e)
+    return option_fail(r, o, e, NULL, "%s, or third", why);
+  *out = (uint32_t)number;
+  return ERR_OK;
+}
+
+static void write_byzantine(const struct option *o, const void *base, FILE *out) {
+  const uint32_t *number = const_field_of(o, base);
+  if (*number == RULE_A_THIRD)
+    fputs(third_word, out);
+  else
+    fprintf(out, "%" PRIu32, *number);
+}
+
 /* A word, or a number for each class. */
 static enum err read_class_weights(struct option_reader *r, const struct option *o, const struct tree *value,
                                    void *base) {
@@ -933,6 +958,7 @@ const struct option_type type_keys = {"a list of public keys", true, read_keys, 
 const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
 const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
 const struct option_type type_layers = {"a list of layers", true, read_layers, write_layers};
+const struct option_type type_byzantine = {"third or a whole number", false, read_byzantine, write_byzantine};
 const struct option_type type_class_weights = {"a word or a list of numbers", true, read_class_weights,
                                                write_class_weights};
 const struct option_type type_tasks = {"a list of lists of classes", true, read_tasks, write_tasks};

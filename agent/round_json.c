@@ -9,6 +9,7 @@
 
 #include "agent/text.h"
 #include "crypto/key_text.h"
+#include "models/merging/rule.h"
 
 json_t *json_number(double value) {
   return value >= -DBL_MAX && value <= DBL_MAX ? json_real(value) : json_null();
@@ -114,7 +115,9 @@ json_t *contribution_json(const struct store_contribution *c) {
   json_object_set_new(row, "name", json_string(c->name));
   json_object_set_new(row, "key", json_string(text));
   json_object_set_new(row, "reason", json_string(err_name(c->reason)));
-  json_object_set_new(row, "clipped", json_boolean(c->clipped));
+  json_object_set_new(row, "clipped", json_boolean(c->fate == FATE_CLIPPED));
+  json_object_set_new(row, "fate",
+                      json_string(c->reason == ERR_OK ? fate_name(c->fate < N_FATES ? c->fate : FATE_KEPT) : ""));
   json_object_set_new(row, "lag", count(c->lag));
   json_object_set_new(row, "weight", json_number(c->weight));
   json_object_set_new(row, "bytes", count(c->n_bytes));

@@ -16,7 +16,7 @@ void round_missing_write(struct round_label label, char out_sentence[MAX_REASON_
  * fractions, null where a test set has samples of one class only. NULL: no memory. */
 json_t *round_json(const struct store_round *r);
 
-/* {"name","key","reason","clipped","lag","weight","bytes","arrival_ms"} */
+/* {"name","key","reason","clipped","fate","lag","weight","bytes","arrival_ms"} */
 json_t *contribution_json(const struct store_contribution *c);
 
 /* A round with "peers": its contributions. */

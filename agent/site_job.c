@@ -13,8 +13,10 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
                                   .codec = s->job.contract->codec,
                                   .statistics = s->job.statistics,
                                   .continual = &s->job.continual,
+                                  .rule = s->rule,
                                   .train_seed = s->train_seed,
                                   .part = s->part};
+  config.rule.max_share = s->max_share;
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   return config;
 }

@@ -18,13 +18,13 @@ static enum err check_schema(const struct schema *s) {
 static enum err allocate_copies(struct learner *l) {
   size_t n = l->config.n_copies;
   l->copies = calloc(n + 1, sizeof *l->copies);
-  l->terms = calloc(n + 1, sizeof *l->terms);
-  if (!l->copies || !l->terms)
+  l->merging = calloc(n + 1, sizeof *l->merging);
+  if (!l->copies || !l->merging)
     return ERR_NO_MEMORY;
   for (size_t i = 0; i < n; i++)
     if (!(l->copies[i] = floats_new(l->n_shared)))
       return ERR_NO_MEMORY;
-  return ERR_OK;
+  return rule_space_new(&l->config.rule, n, &l->space);
 }
 
 static enum err allocate_scratch(struct learner *l) {
@@ -118,6 +118,7 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   if (learner_has_tasks(c) && (e = continual_memory(c->continual, schema_parameters(c->schema), size.n_floats,
                                                     net.max_batch, arch->n_outputs, &of_tasks)))
     return e;
+  size_t n_space, space = rule_space_bytes(&c->rule, c->n_copies, &n_space);
   *out_bytes = array_bytes_of(size.n_workspace) + array_bytes_of(size.n_lanes) +
                own_arrays(c) * array_bytes_of(size.n_floats) +
                (c->n_copies + has_personal(c->schema)) * array_bytes_of(schema_shared(c->schema)) +
@@ -125,8 +126,8 @@ enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
                OF_TENSOR * schema_tensors(c->schema) + 2 * array_bytes_of(net.max_batch * arch->n_outputs) +
                heap_bytes(net.max_batch * (sizeof(uint32_t) + sizeof(uint16_t))) +
                heap_bytes(codec_scratch(c->codec) * sizeof(uint32_t)) +
-               c->n_copies * (sizeof(float *) + sizeof(struct mean_term)) + lanes * OF_LANE +
-               arch->n_layers * OF_LAYER + OF_ALL + of_tasks;
+               c->n_copies * (sizeof(float *) + sizeof(struct rule_peer)) + heap_bytes(space) +
+               (n_space + lanes) * OF_LANE + arch->n_layers * OF_LAYER + OF_ALL + of_tasks;
   return ERR_OK;
 }
 
@@ -234,7 +235,8 @@ void learner_free(struct learner *l) {
   free(l->shared);
   free(l->weights);
   free(l->copies);
-  free(l->terms);
+  free(l->merging);
+  rule_space_free(l->space);
   free(l->codec_scratch);
   free(l->order);
   continual_free(l->continual);
@@ -266,6 +268,7 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   l->gradient = new.gradient;
   memcpy(l->states, new.states, sizeof l->states);
   l->before = new.before; /* nothing is known there */
+  l->has_step = false;
   l->max_batch = new.max_batch;
   l->index = new.index;
   l->labels = new.labels;

@@ -7,7 +7,7 @@
  *   learner_encode     payload = Q(x − x̂), x̂' = x̂ + decode(payload)   pending
  *   learner_published  x̂ ← x̂'                                 once the payload is durable (RULE: x̂ moves only then)
  *   learner_copy_…     x̂_j ← x̂_j + decode(payload of j)        links in sequence order, or a full copy
- *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             Metropolis weights by the caller, γ of the codec
+ *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             weights by the caller, γ of the codec; or another rule
  *   learner_evaluate   loss, accuracy … on the validation or a test set
  *
  * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first. x̂, x̂_j and payloads
@@ -33,6 +33,7 @@
 #include "models/kernels/selection.h"
 #include "models/kernels/team.h"
 #include "models/merging/codec.h"
+#include "models/merging/rule.h"
 #include "models/merging/statistic.h"
 #include "models/schema.h"
 #include "models/train.h"
@@ -43,6 +44,7 @@ struct learner_config {
   struct train_config train;
   struct codec codec;               /* encoding of differences */
   enum statistic_policy statistics; /* in a merge; equal at every agent of the job */
+  struct rule_setting rule;         /* of merges */
   struct digest init;               /* seed of the first weights: equal at every agent of the job */
   uint64_t train_seed;              /* with part: seed of order and dropout */
   uint32_t part;
@@ -136,12 +138,13 @@ struct contribution {
   size_t copy;
   double weight;   /* w_j ≥ 0, Σ w_j ≤ 1 */
   double distance; /* out: ‖x̂_j − x̂‖₂ of what is learnt, statistics left out, of what is shared */
-  bool clipped;    /* out: scaled to the norm bound B = 5 × max(median of the last 32 accepted, own step norm) */
+  enum fate fate;  /* out: what the rule made of it; B = 5 × max(median of the last 32 accepted, own step norm) */
+  double share;    /* out: with which its difference went in (models/merging/rule.h) */
 };
 
-/* x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂; statistics as the policy says (merging/statistic.h), which
- * no bound scales and which drive none. With n = 0, x is unchanged to the bit. ERR_MERGE_REFUSED: the result was not
- * finite; x is unchanged. */
+/* Under the mean x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂; under another rule what models/merging/rule.h says;
+ * statistics as the policy says (merging/statistic.h), which no bound scales and which drive none. With n = 0, x is unchanged to
+ * the bit. ERR_MERGE_REFUSED: the result was not finite; x is unchanged. */
 MUST_USE enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n);
 
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */

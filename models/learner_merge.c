@@ -1,40 +1,56 @@
 #include "models/learner_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/must.h"
 
-/* Sets what the caller is told of each, and what its difference is multiplied by. */
-static void judge_distances(const struct learner *l, struct contribution *contributions, size_t n, double bound) {
+/* Distances, and what the rule is told of each. */
+static void judge_distances(struct learner *l, struct contribution *contributions, size_t n) {
   for (size_t i = 0; i < n; i++) {
     struct contribution *c = &contributions[i];
-    c->distance = learnt_distance(&l->statistics, learner_copy(l, c->copy), l->copy, l->n_shared);
-    c->clipped = c->distance > bound;
-    double weight = codec_gamma(l->config.codec) * c->weight;
-    l->terms[i] = (struct mean_term){learner_copy(l, c->copy), c->clipped ? weight * (bound / c->distance) : weight};
+    const float *copy = learner_copy(l, c->copy);
+    c->distance = learnt_distance(&l->statistics, copy, l->copy, l->n_shared);
+    l->merging[i] = (struct rule_peer){.values = copy, .weight = c->weight, .distance = c->distance};
   }
 }
 
-/* The merged model into spare: what is learnt under the bound, statistics by their policy and full weight. */
-static enum err merge_into_spare(struct learner *l, const struct contribution *contributions, size_t n) {
-  const float *x = learner_shared(l);
-  enum err e = merge_apply(x, l->copy, l->terms, n, l->n_shared, l->spare);
-  for (size_t i = 0; i < n; i++)
-    l->terms[i].weight = codec_gamma(l->config.codec) * contributions[i].weight;
-  return e ? e : statistics_merge(&l->statistics, l->config.statistics, x, l->copy, l->terms, n, l->spare);
+/* Of the draws of a merge: the same after a restart, and known to nobody else. */
+static uint64_t merge_seed(const struct learner *l) {
+  uint64_t bits;
+  memcpy(&bits, &l->own_step, sizeof bits);
+  return rng_mix(rng_mix(bits + l->config.train_seed) + l->config.part);
+}
+
+/* Tells what became of it, and keeps the distance of what was accepted. */
+static void settle(struct learner *l, struct contribution *c, const struct rule_peer *peer, double bound) {
+  c->fate = peer->fate;
+  c->share = peer->share;
+  if (c->weight > 0 && c->fate != FATE_LEFT_OUT)
+    distance_ring_put(&l->ring, fmin(c->distance, bound));
 }
 
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
   MUST(n <= l->config.n_copies && !l->pending);
-  double bound = distance_ring_bound(&l->ring, l->own_step);
-  judge_distances(l, contributions, n, bound);
-  enum err e = merge_into_spare(l, contributions, n);
+  const struct rule_merge m = {.x = learner_shared(l),
+                               .own = l->copy,
+                               .before = l->has_step && !l->shared ? l->before.x : NULL,
+                               .n_values = l->n_shared,
+                               .gamma = codec_gamma(l->config.codec),
+                               .bound = distance_ring_bound(&l->ring, l->own_step),
+                               .seed = merge_seed(l),
+                               .statistics = &l->statistics,
+                               .policy = l->config.statistics,
+                               .peers = l->merging,
+                               .n_peers = n};
+  judge_distances(l, contributions, n);
+  enum err e = rule_merge(l->space, &l->config.rule, &m, l->spare);
   if (e)
     return e;
   learner_take_shared(l);
+  l->has_step = false;
   for (size_t i = 0; i < n; i++)
-    if (contributions[i].weight > 0)
-      distance_ring_put(&l->ring, fmin(contributions[i].distance, bound));
+    settle(l, &contributions[i], &l->merging[i], m.bound);
   return ERR_OK;
 }
 
@@ -46,5 +62,6 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
   merge_median(l->spare, chosen, n, l->n_shared);
   learner_take_shared(l);
   learner_floor(l);
+  l->has_step = false;
   terms_forget(&l->added);
 }

@@ -44,11 +44,13 @@ struct learner {
 
   struct statistics statistics; /* which values of what is shared they are */
   struct distance_ring ring;
-  uint32_t steps;          /* a round; 0: by epochs */
-  double own_step;         /* ‖x after − x before‖ of the last learner_train */
-  uint64_t rounding_seed;  /* of the payload of that round */
-  uint32_t *codec_scratch; /* NULL: the codec wants none */
-  struct mean_term *terms; /* [n_copies] room for a merge */
+  uint32_t steps;            /* a round; 0: by epochs */
+  double own_step;           /* ‖x after − x before‖ of the last learner_train */
+  uint64_t rounding_seed;    /* of the payload of that round */
+  uint32_t *codec_scratch;   /* NULL: the codec wants none */
+  struct rule_space *space;  /* for merges */
+  struct rule_peer *merging; /* [n_copies] */
+  bool has_step;             /* x is the half-step of the last learner_train */
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];

@@ -511,7 +511,7 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
   memcpy(l->copy, bytes + copy_at(l, &h), codec_full_bytes(l->n_shared));
   l->own_step = own_step;
   l->ring = ring;
-  l->pending = false;
+  l->pending = l->has_step = false;
   return ERR_OK;
 }
 
@@ -526,7 +526,10 @@ void learner_model_write(const struct learner *l, uint8_t *out_bytes) {
 
 enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
   enum err e = model_judge(&l->config.schema_hash, l->n, bytes, n_bytes);
-  return e ? e : codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
+  if (!e)
+    e = codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
+  l->has_step = l->has_step && e;
+  return e;
 }
 
 double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values) {
@@ -589,6 +592,7 @@ const float *learner_values(const struct learner *l) {
 enum err learner_go_on_from(struct learner *l, const float *values, bool is_first) {
   if (!floats_finite(values, l->n))
     return ERR_NON_FINITE;
+  l->has_step = false;
   memmove(l->x, values, l->n * sizeof *l->x);
   learner_floor(l);
   learner_forget_states(l);

@@ -272,7 +272,7 @@ static enum err begin_task(struct learner *l, uint64_t round, uint32_t sub) {
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
-  l->pending = false;
+  l->pending = l->has_step = false;
   l->rounding_seed = rounding_seed(l, round, sub);
   begin(l);
   enum err e = l->continual ? begin_task(l, round, sub) : ERR_OK;
@@ -294,6 +294,7 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
       learnt_distance(&l->statistics, learner_shared(l), learner_shared_of(l, l->before.x, l->spare), l->n_shared);
   if (!is_finite(l))
     return ERR_NON_FINITE;
+  l->has_step = true;
   *out_report = (struct train_report){
       .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = mean_loss};
   return ERR_OK;
@@ -305,5 +306,5 @@ void learner_undo(struct learner *l) {
   terms_undo(&l->added);
   l->n_taken = l->before.n_taken;
   l->own_step = l->before.own_step;
-  l->before.is_known = l->pending = false;
+  l->before.is_known = l->pending = l->has_step = false;
 }

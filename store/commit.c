@@ -129,7 +129,7 @@ static enum err contribution_add(struct store *s, uint64_t job, struct round_lab
   bind_blob(&q, row->origin, sizeof row->origin);
   bind_text(&q, row->name);
   bind_text(&q, err_name(row->reason));
-  bind_u64(&q, row->clipped);
+  bind_u64(&q, row->fate);
   bind_u64(&q, row->lag);
   bind_f64(&q, row->weight);
   bind_u64(&q, row->boot_epoch);

@@ -92,7 +92,7 @@ static enum err contribution_read(struct query *q, struct store_contribution *ou
   (void)column_fixed(q, row.origin, sizeof row.origin);
   column_text(q, row.name, sizeof row.name);
   column_text(q, reason, sizeof reason);
-  row.clipped = column_u64(q) != 0;
+  row.fate = (uint8_t)column_u64(q);
   row.lag = (uint32_t)column_u64(q);
   row.weight = column_f64(q);
   row.boot_epoch = column_u64(q);

@@ -149,7 +149,7 @@ struct store_contribution {
   uint8_t origin[32];
   char name[MAX_NAME_BYTES];
   enum err reason; /* ERR_OK = merged */
-  bool clipped;
+  uint8_t fate;    /* what the rule of the merge made of it: 0 kept, 1 clipped, 2 left out */
   uint32_t lag;
   double weight;
   uint64_t boot_epoch, sequence; /* position of its copy after the merge */

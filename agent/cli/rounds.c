@@ -132,7 +132,7 @@ static void view_show(const struct call *call, const json_t *data, FILE *out) {
                                           {"REASON", "reason", FORM_TEXT},
                                           {"WEIGHT", "weight", FORM_LOSS},
                                           {"LAG", "lag", FORM_COUNT | COLUMN_IF_ANY},
-                                          {"CLIPPED", "clipped", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"RULE", "fate", FORM_TEXT},
                                           {"BYTES", "bytes", FORM_BYTES},
                                           {"ARRIVED MS", "arrival_ms", FORM_COUNT},
                                           {"KEY", "key", FORM_TEXT | COLUMN_IN_TSV}};

@@ -5,6 +5,7 @@
 
 #include "agent/core/fields.h"
 #include "agent/core/round_state.h"
+#include "models/merging/rule.h"
 
 /* ---- heads -------------------------------------------------------------------------------------------------------- */
 
@@ -156,7 +157,7 @@ static const struct field trained_fields[] = {
 static const struct field outcome_fields[] = {
     FIELD_ERR(struct merge_peer, reason),
     FIELD_UP_TO(struct merge_peer, n_applied, KEEP_PAYLOADS),
-    FIELD_BOOL(struct merge_peer, clipped),
+    FIELD_UP_TO(struct merge_peer, fate, N_FATES - 1),
 };
 
 static const struct field written_fields[] = {
@@ -210,8 +211,8 @@ static const struct field commitment_fields[] = {
 
 static const struct field contribution_fields[] = {
 #define OF(form, ...) FIELD_##form(struct store_contribution, __VA_ARGS__)
-    OF(RAW, origin),     OF(ANY, reason),   OF(BOOL, clipped), OF(ANY, lag),        OF(ANY, weight),
-    OF(ANY, boot_epoch), OF(ANY, sequence), OF(ANY, n_bytes),  OF(ANY, arrival_ms),
+    OF(RAW, origin),     OF(ANY, reason),   OF(ANY, fate),    OF(ANY, lag),        OF(ANY, weight),
+    OF(ANY, boot_epoch), OF(ANY, sequence), OF(ANY, n_bytes), OF(ANY, arrival_ms),
 #undef OF
 };
 

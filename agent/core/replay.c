@@ -249,7 +249,7 @@ static enum err take_rows(struct trainer_job *job, const struct record_input *in
       return ERR_SYNTAX;
     row->reason = in->outcomes[i].reason;
     row->n_applied = in->outcomes[i].n_applied;
-    row->clipped = in->outcomes[i].clipped;
+    row->fate = in->outcomes[i].fate;
   }
   t->peers = job->peers;
   t->n_peers = job->n_peers;

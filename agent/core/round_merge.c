@@ -251,7 +251,7 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
   for (size_t i = 0; i < n; i++)
     fill_contribution(m, i, &job->contributions[i]);
   for (size_t i = 0; i < r->n_peers; i++) {
-    job->contributions[r->peers[i].peer].clipped = r->peers[i].clipped;
+    job->contributions[r->peers[i].peer].fate = r->peers[i].fate;
     job->contributions[r->peers[i].peer].n_bytes = link_bytes_of(&r->peers[i]);
   }
   job->commitment.contributions = job->contributions;

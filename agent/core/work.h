@@ -70,8 +70,8 @@ struct merge_peer {
   enum err
       reason; /* of a link that failed (ERR_ROOT, ERR_LENGTH, ERR_NON_FINITE): not merged, links after it dropped */
   size_t n_applied;
-  bool clipped;
-  double distance;
+  uint8_t fate;           /* enum fate (models/merging/rule.h) */
+  double distance, share; /* of its copy from ours, and with which weight that went in */
 };
 
 struct trainer_job {

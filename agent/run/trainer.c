@@ -90,6 +90,7 @@ static struct learner_config learner_config(const struct trainer *t) {
   struct learner_config config = site_job_learner(t->config.site_job, t->config.schema);
   config.init = t->config.init;
   config.n_copies = t->config.n_copies;
+  config.rule.n_configured = (uint32_t)t->config.n_copies;
   config.selection = kernels_selection(t->kernels);
   config.team = kernels_team(t->kernels);
   return config;
@@ -563,7 +564,8 @@ static enum err merge(struct learner *l, struct merge_peer *peers, size_t n_peer
   }
   enum err e = learner_merge(l, contributions, n);
   for (size_t i = 0; e == ERR_OK && i < n; i++) {
-    of[i]->clipped = contributions[i].clipped;
+    of[i]->fate = (uint8_t)contributions[i].fate;
+    of[i]->share = contributions[i].share;
     of[i]->distance = contributions[i].distance;
   }
   return e;

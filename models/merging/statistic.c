@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/must.h"
 #include "models/floats.h"
+#include "models/kernels/order.h"
 
 const char *statistic_policy_name(enum statistic_policy policy) {
   static const char *const names[] = {
@@ -125,6 +127,28 @@ enum err statistics_merge(const struct statistics *s, enum statistic_policy poli
   return finite ? ERR_OK : ERR_MERGE_REFUSED;
 }
 
+static void trim(const struct statistic *s, const float *const *models, size_t n_models, size_t f, float *out) {
+  const float *at[MAX_PEERS + 1];
+  for (size_t j = 0; j < n_models; j++)
+    at[j] = models[j] + s->offset;
+  order_fastest()->trimmed(at, n_models, s->n, f, out);
+}
+
+enum err statistics_trim(const struct statistics *s, enum statistic_policy policy, const float *const *models,
+                         size_t n_models, size_t f, float *out_x) {
+  bool finite = true;
+  for (size_t k = 0; k < s->n; k++) {
+    const struct statistic *one = &s->list[k];
+    if (policy == STATISTIC_LOCAL)
+      memcpy(out_x + one->offset, models[0] + one->offset, one->n * sizeof *out_x);
+    else
+      trim(one, models, n_models, f, out_x + one->offset);
+    finite = finite && floats_finite(out_x + one->offset, one->n);
+  }
+  statistics_floor(s, out_x);
+  return finite ? ERR_OK : ERR_MERGE_REFUSED;
+}
+
 void statistics_floor(const struct statistics *s, float *x) {
   for (size_t k = 0; k < s->n; k++)
     for (size_t i = 0; s->list[k].is_variance && i < s->list[k].n; i++) {
@@ -133,16 +157,20 @@ void statistics_floor(const struct statistics *s, float *x) {
     }
 }
 
+void learnt_range(const struct statistics *s, size_t k, size_t n, size_t *out_start, size_t *out_end) {
+  *out_start = k > 0 ? s->list[k - 1].offset + s->list[k - 1].n : 0;
+  *out_end = k < s->n ? s->list[k].offset : n;
+}
+
 double learnt_distance(const struct statistics *s, const float *a, const float *b, size_t n) {
   if (s->n == 0)
     return floats_distance(a, b, n);
   double sum = 0;
-  size_t at = 0;
   for (size_t k = 0; k <= s->n; k++) {
-    size_t end = k < s->n ? s->list[k].offset : n;
+    size_t at, end;
+    learnt_range(s, k, n, &at, &end);
     double d = floats_distance(a + at, b + at, end - at);
     sum += d * d;
-    at = k < s->n ? end + s->list[k].n : n;
   }
   return sqrt(sum);
 }

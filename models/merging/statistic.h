@@ -59,8 +59,17 @@ void statistics_done(struct statistics *s);
 MUST_USE enum err statistics_merge(const struct statistics *s, enum statistic_policy policy, const float *x,
                                    const float *own, const struct mean_term *terms, size_t n_terms, float *out_x);
 
+/* The same of a merge that trims: by coordinate the mean of models[0] = x and those of peers without the f smallest and the f
+ * largest, 2f < n_models ≤ MAX_PEERS + 1; under `local` those of x. */
+MUST_USE enum err statistics_trim(const struct statistics *s, enum statistic_policy policy, const float *const *models,
+                                  size_t n_models, size_t f, float *out_x);
+
 /* Variances below 0 become 0: after values came from elsewhere. */
 void statistics_floor(const struct statistics *s, float *x);
+
+/* The values between statistic k − 1 and statistic k, 0 ≤ k ≤ s->n, of a model of n: all ranges together are what is learnt. May be
+ * empty. */
+void learnt_range(const struct statistics *s, size_t k, size_t n, size_t *out_start, size_t *out_end);
 
 /* ‖a − b‖₂ over the n values that are no statistics. */
 double learnt_distance(const struct statistics *s, const float *a, const float *b, size_t n);

@@ -36,6 +36,8 @@ START_TEST(the_least_config_has_every_default) {
   ck_assert(c->n_peers == 0 && c->n_jobs == 1 && c->n_warnings == 0);
   ck_assert(s->min_peers == 0 && s->meet_s == 0 && s->alone_rounds == 3 && s->staleness_max == 5);
   ck_assert(s->deadline_min_s == 1 && s->deadline_max_s == 120 && s->linger_s == 240);
+  ck_assert(s->rule.rule == RULE_MEAN && s->rule.byzantine == RULE_A_THIRD && s->rule.bucket == 1);
+  ck_assert_str_eq(value_of(c, "jobs[].merge.byzantine")->text, "third");
   ck_assert(s->part == 0 && s->weights == WEIGHTS_METROPOLIS && s->max_share == 0.5 && s->when_done == WHEN_DONE_EXIT);
   ck_assert_ptr_null(s->test_path);
   ck_assert(s->job.version == 1 && s->job.count == 0 && s->job.contract->codec.kind == CODEC_F32 &&
@@ -55,7 +57,8 @@ START_TEST(every_key_reaches_its_field) {
       "jobs:\n  - job: a.job.yaml\n"
       "    data: { train: i.gz, train_labels: l.gz, test: t, test_labels: u, global_test: g, global_test_labels: h, "
       "part: 5 }\n"
-      "    train: { seed: 9 }\n    merge: { rule: mean, weights: samples, max_share: 0.25 }\n"
+      "    train: { seed: 9 }\n    merge: { rule: trimmed, byzantine: 1, bucketing: 1, weights: samples, max_share: "
+      "0.25 }\n"
       "    round: { min_peers: 2, deadline_min_s: 2.5, deadline_max_s: 60, alone_rounds: 4, meet_s: 11, linger_s: 12,"
       " staleness_max: 6 }\n    when_done: serve\n";
   static const char job[] =
@@ -85,6 +88,7 @@ START_TEST(every_key_reaches_its_field) {
   ck_assert_ptr_nonnull(strstr(a->origin, "site.yaml:15"));
   ck_assert_str_eq(strrchr(s->global_test_labels, '/'), "/h");
   ck_assert(s->part == 5 && s->train_seed == 9 && s->weights == WEIGHTS_SAMPLES && s->max_share == 0.25);
+  ck_assert(s->rule.rule == RULE_TRIMMED && s->rule.byzantine == 1 && s->rule.bucket == 1);
   ck_assert(s->min_peers == 2 && s->deadline_min_s == 2.5 && s->deadline_max_s == 60 && s->alone_rounds == 4);
   ck_assert(s->meet_s == 11 && s->linger_s == 12 && s->staleness_max == 6 && s->when_done == WHEN_DONE_SERVE);
   ck_assert_str_eq(j->name, "fashion");
@@ -566,6 +570,10 @@ START_TEST(its_words_are_those_of_models) {
       ck_assert_str_eq(o->words[i], word_of(o->path, i));
     ck_assert_ptr_null(o->words[vocabularies[v].n]);
   }
+  const struct option *rule = option_find(GROUP_SITE_JOB, "merge.rule");
+  for (unsigned i = 0; i < N_MERGE_RULES; i++)
+    ck_assert_str_eq(rule->words[i], merge_rule_name((enum merge_rule)i));
+  ck_assert_ptr_null(rule->words[N_MERGE_RULES]);
 }
 END_TEST
 

@@ -4,6 +4,10 @@
 #include "tests/unit/suite.h"
 
 /* NULL: the good one of site_folder.h. */
+#define ONE_PEER GOOD_HEAD "peers:\n  - { name: b, key: @2 }\n" GOOD_JOBS
+#define THREE_PEERS                                                                                                    \
+  GOOD_HEAD "peers:\n  - { name: b, key: @2 }\n  - { name: a, key: @1 }\n  - { name: c, key: @3 }\n" GOOD_JOBS
+
 static const struct {
   const char *site, *job;
   enum err e;
@@ -57,7 +61,19 @@ static const struct {
     {GOOD_SITE "    round: { deadline_min_s: 1e999 }\n", NULL, ERR_RANGE, "site.yaml:6:30: ", "write 0.01 to 86400"},
     {GOOD_SITE "    round: { deadline_min_s: 200 }\n", NULL, ERR_RANGE,
      "site.yaml:6:30: ", "200 is above round.deadline_max_s, which is 120"},
-    {GOOD_SITE "    merge: median\n", NULL, ERR_SYNTAX, "site.yaml:6:12: ", "jobs[].merge.rule: \"median\""},
+    {GOOD_SITE "    merge: medial\n", NULL, ERR_SYNTAX, "site.yaml:6:12: ", "jobs[].merge.rule: \"medial\""},
+    {GOOD_SITE "    merge: { rule: trimmed, byzantine: few }\n", NULL, ERR_SYNTAX, "site.yaml:6:40: ", "or third"},
+    {GOOD_SITE "    merge: { byzantine: 1 }\n", NULL, ERR_RANGE, "site.yaml:6:25: ", "mean counts no bad ones"},
+    {GOOD_SITE "    merge: { rule: clip, bucketing: 2 }\n", NULL, ERR_RANGE,
+     "site.yaml:6:37: ", "is of no use with clip"},
+    {THREE_PEERS "    merge: { rule: trimmed, byzantine: 2 }\n", NULL, ERR_RANGE,
+     "site.yaml:10:40: ", "with 2 bad ones trimmed needs at least 5 models, and there are 4 with this agent's own"},
+    {THREE_PEERS "    merge: { rule: median, byzantine: 1, bucketing: 2 }\n", NULL, ERR_RANGE,
+     "site.yaml:10:39: ", "with 1 bad ones median needs at least 3 buckets of models, and there are 2"},
+    {THREE_PEERS "    merge: { rule: multi-krum, byzantine: 1 }\n", NULL, ERR_RANGE,
+     "site.yaml:10:43: ", "with 1 bad ones multi-krum needs at least 5 models, and there are 4"},
+    {ONE_PEER "    merge: krum\n", NULL, ERR_RANGE,
+     "site.yaml:8:12: ", "jobs[].merge.rule: krum needs at least 3 models"},
     {GOOD_SITE "    merge: { weights: equal }\n", NULL, ERR_SYNTAX, "site.yaml:6:23: ", "metropolis or samples"},
 
     /* addresses and peers */

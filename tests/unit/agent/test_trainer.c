@@ -461,7 +461,7 @@ START_TEST(two_sites_average_to_the_same_model) {
     ck_assert_uint_eq(merged[i]->n_peers, 1);
     ck_assert_int_eq(merged[i]->peers[0].reason, ERR_OK);
     ck_assert_uint_eq(merged[i]->peers[0].n_applied, 1);
-    ck_assert(merged[i]->peers[0].distance > 0 && !merged[i]->peers[0].clipped);
+    ck_assert(merged[i]->peers[0].distance > 0 && merged[i]->peers[0].fate == FATE_KEPT);
     ck_assert_ptr_null(merged[i]->peers[0].links[0].payload);
     ck_assert_int_eq(merged[i]->half.bytes != NULL, i == 1);
   }

@@ -623,8 +623,8 @@ START_TEST(long_differences_are_clipped) {
   struct contribution c[] = {{.copy = 0, .weight = 0.25}, {.copy = 1, .weight = 0.25}};
   uint8_t *before = model_of(&b);
   ck_assert_int_eq(learner_merge(b.learner, c, 2), ERR_OK);
-  ck_assert(!c[0].clipped);
-  ck_assert(c[1].clipped);
+  ck_assert(c[0].fate == FATE_KEPT);
+  ck_assert(c[1].fate == FATE_CLIPPED);
   ck_assert_double_eq_tol(c[0].distance, 0.01 * sqrt((double)b.n), 1e-4);
   ck_assert_double_eq_tol(c[1].distance, 1000 * sqrt((double)b.n), 1);
   uint8_t *after = model_of(&b);
@@ -717,7 +717,7 @@ static void check_policy(enum statistic_policy policy, double mean_moved, double
   set_copy(&b, 0, peer);
   struct contribution c = {.copy = 0, .weight = 0.25};
   ck_assert_int_eq(learner_merge(b.learner, &c, 1), ERR_OK);
-  ck_assert(c.clipped);
+  ck_assert(c.fate == FATE_CLIPPED);
   ck_assert_double_eq_tol(c.distance, 1000 * sqrt((double)(b.n - 2 * mean->n_values)), 1);
   float *after = values_of(&b);
   for (size_t i = 0; i < mean->n_values; i++) {

@@ -616,7 +616,7 @@ START_TEST(contributions_and_positions_come_back) {
       {.origin = {1},
        .name = "mec-01",
        .reason = ERR_OK,
-       .clipped = true,
+       .fate = 2,
        .lag = 2,
        .weight = 0.25,
        .boot_epoch = UINT64_MAX,
@@ -638,10 +638,10 @@ START_TEST(contributions_and_positions_come_back) {
   ck_assert_int_eq(store_round_find(s, &job_one, label, &round, back, 4, &n), ERR_OK);
   ck_assert_uint_eq(n, 2);
   ck_assert_str_eq(back[0].name, "mec-01");
-  ck_assert(back[0].reason == ERR_OK && back[0].clipped && back[0].lag == 2 && back[0].n_bytes == 4096);
+  ck_assert(back[0].reason == ERR_OK && back[0].fate == 2 && back[0].lag == 2 && back[0].n_bytes == 4096);
   ck_assert(back[0].weight == 0.25 && back[0].arrival_ms == 310);
   ck_assert(back[0].boot_epoch == UINT64_MAX && back[0].sequence == UINT64_MAX - 1);
-  ck_assert(back[1].reason == ERR_LATE && back[1].arrival_ms == -1 && !back[1].clipped);
+  ck_assert(back[1].reason == ERR_LATE && back[1].arrival_ms == -1 && back[1].fate == 0);
 
   ck_assert_int_eq(store_rounds(s, &job_one, 1, &round, 1, &n), ERR_OK);
   ck_assert(n == 1 && round.committed && round.outcome == ROUND_MERGED && !round.interrupted);
