@@ -1025,6 +1025,89 @@ enum err config_read_job(const struct config *site, const struct site_job_config
   return ERR_OK;
 }
 
+/* ---- a job of layers ---------------------------------------------------------------------------------------------- */
+
+static enum err read_layers(struct loader *l, const struct config_layer *layers, size_t n, enum option_group group) {
+  char folder[MAX_PATH_BYTES];
+  enum err e = ERR_OK;
+  for (size_t i = 0; i < n && !e; i++) {
+    if (layers[i].group != group)
+      continue;
+    path_folder(layers[i].file, folder);
+    l->reader.file = layers[i].file;
+    l->reader.folder = folder;
+    e = option_read_map(&l->reader, group, layers[i].map);
+    l->reader.folder = l->folder;
+  }
+  return e ? e : option_read_defaults(&l->reader, group, group_map(l, group));
+}
+
+/* The first map of a group, for what stands nowhere. */
+static const struct tree *first_map(const struct config_layer *layers, size_t n, enum option_group group) {
+  for (size_t i = 0; i < n; i++)
+    if (layers[i].group == group)
+      return layers[i].map;
+  return NULL;
+}
+
+static enum err compose(struct loader *l, const struct config_layer *layers, size_t n) {
+  struct config *c = l->c;
+  c->payload_max_mib = UINT32_MAX; /* there is as much as is needed */
+  c->jobs = calloc(1, sizeof *c->jobs);
+  if (!c->jobs || !(c->jobs[0].job.contract = contract_new()))
+    return no_memory(l->why);
+  c->n_jobs = 1;
+  l->site_job = &c->jobs[0];
+  l->contract = l->site_job->job.contract;
+  l->reader.bases[IN_SITE_JOB] = l->site_job;
+  l->reader.bases[IN_JOB] = &l->site_job->job;
+  l->reader.bases[IN_CONTRACT] = l->contract;
+  l->reader.keeps_given = true;
+  enum err e = read_layers(l, layers, n, GROUP_SITE_JOB);
+  if (!e)
+    e = read_layers(l, layers, n, GROUP_JOB);
+  if (e)
+    return e;
+  fill_site_job(l);
+  fill_job(l);
+  e = check_rounds(l);
+  if (!e)
+    e = CHECK(l, job_checks);
+  if (!e)
+    e = CHECK(l, site_checks);
+  if (!e)
+    e = add_values(l, GROUP_SITE_JOB, l->site_job);
+  if (!e)
+    e = add_values(l, GROUP_JOB, l->site_job);
+  return e ? e : digest_job(l);
+}
+
+enum err config_compose(const struct config_layer *layers, size_t n_layers, size_t n_peers, struct config **out_config,
+                        char out_why[MAX_CONFIG_WHY_BYTES]) {
+  struct config *c = calloc(1, sizeof *c);
+  struct loader *l = calloc(1, sizeof *l);
+  enum err e = c && l ? ERR_OK : no_memory(out_why);
+  if (!e) {
+    const struct tree *site_job = first_map(layers, n_layers, GROUP_SITE_JOB);
+    const struct tree *job = first_map(layers, n_layers, GROUP_JOB);
+    MUST(site_job && job);
+    *l = (struct loader){.c = c, .site_job_map = site_job, .job = (struct tree *)(uintptr_t)job, .why = out_why};
+    snprintf(c->path, sizeof c->path, "%s", layers[0].file);
+    l->reader = (struct option_reader){.file = c->path, .folder = l->folder, .why = out_why};
+    c->n_peers = n_peers;
+    e = compose(l, layers, n_layers);
+    c->n_peers = 0;
+    l->job = NULL; /* borrowed */
+  }
+  loader_free(l);
+  if (e) {
+    config_free(c);
+    return e;
+  }
+  *out_config = c;
+  return ERR_OK;
+}
+
 static void site_job_done(struct site_job_config *s) {
   contract_free(s->job.contract);
   free(s->job.arch);

@@ -170,6 +170,19 @@ MUST_USE enum err config_read_job(const struct config *site, const struct site_j
                                   char out_why[MAX_CONFIG_WHY_BYTES]);
 void config_job_free(struct site_job_config *job); /* NULL is allowed */
 
+/* Settings from a map of keys, nested or with dots. */
+struct config_layer {
+  const char *file;        /* for messages */
+  enum option_group group; /* GROUP_JOB, GROUP_SITE_JOB (paths are relative to the file's folder) */
+  const struct tree *map;
+};
+
+/* A site of n_peers peers with one job, without files of its own, as an experiment makes many: where several layers give a key
+ * the first one counts, and so stands the place of each in messages. Otherwise as config_load, whose errors it has; the
+ * configuration has neither peers nor name, and of the values in effect those of the job. All is borrowed for the call. */
+MUST_USE enum err config_compose(const struct config_layer *layers, size_t n_layers, size_t n_peers,
+                                 struct config **out_config, char out_why[MAX_CONFIG_WHY_BYTES]);
+
 /* The id of a job, by which peers and the store know it. */
 struct digest config_job_id(const struct config *c, const struct job_config *job);
 

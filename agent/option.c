@@ -253,6 +253,8 @@ const struct option option_table[] = {
     {"split.rule", CONTRACT(split), &type_split_rule, "none", ONE_OF(split_words), MUST_AGREE,
      "how a public set is divided: iid, dirichlet ALPHA or shards K"},
     {"split.n", CONTRACT(split.n_parts), &type_u32, "", BOUNDS(1, MAX_PARTS), MUST_AGREE, "into how many parts"},
+    {"split.samples", CONTRACT(split.samples), &type_u32, "", BOUNDS(1, MAX_SAMPLES), MUST_AGREE,
+     "samples of each part on average: so many of the set, chosen by the seed, are divided; without it all are"},
     {"split.seed", CONTRACT(split.seed), &type_u64, "0", BOUNDS(0, max_seed), MUST_AGREE, "seed of the division"},
     {"init_seed", CONTRACT(init_seed), &type_u64, "0", BOUNDS(0, max_seed), MUST_AGREE, "seed of the first weights"},
     {"init.from", IN_JOB, 0, &type_init_from, "", NO_BOUNDS, MUST_AGREE,
@@ -405,6 +407,8 @@ static enum err fail_unknown(struct option_reader *r, enum option_group group, c
 }
 
 static enum err read_option(struct option_reader *r, const struct option *o, const struct tree *value) {
+  if (r->keeps_given && option_is_given(r, o))
+    return ERR_OK;
   r->origins[option_index(o)] = (struct option_origin){r->file, value->place};
   enum err e = o->type->is_list ? ERR_OK : option_need_text(r, o, value);
   return e ? e : o->type->read(r, o, value, r->bases[o->base]);

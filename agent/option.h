@@ -71,6 +71,7 @@ struct option_reader {
   void *bases[N_OPTION_BASES];
   struct option_origin origins[MAX_OPTIONS]; /* by index in option_table */
   char *why;                                 /* MAX_CONFIG_WHY_BYTES */
+  bool keeps_given;                          /* what an earlier map has given stays */
 };
 
 enum option_group option_group(const struct option *o);

@@ -21,6 +21,30 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
   return config;
 }
 
+struct round_config site_job_rounds(const struct site_job_config *s, size_t n_peers) {
+  static const uint8_t encodings[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
+                                              [CODEC_F16] = ENCODING_F16,
+                                              [CODEC_Q8] = ENCODING_Q8,
+                                              [CODEC_Q4] = ENCODING_Q4,
+                                              [CODEC_TOPK] = ENCODING_TOPK};
+  return (struct round_config){
+      .encoding = encodings[s->job.contract->codec.kind],
+      .count = s->job.count,
+      .min_peers = s->min_peers,
+      .alone_rounds = s->alone_rounds,
+      .staleness_max = s->staleness_max,
+      .by_samples = s->weights == WEIGHTS_SAMPLES,
+      .max_share = s->max_share,
+      .deadline_min_ms = (uint64_t)(s->deadline_min_s * 1000),
+      .deadline_max_ms = (uint64_t)(s->deadline_max_s * 1000),
+      .meet_ms = n_peers > 0 ? (uint64_t)(s->meet_s * 1000) : 0,
+      .linger_ms = (uint64_t)(s->linger_s * 1000),
+      .every_ms = (uint64_t)(s->every_s * 1000),
+      .is_steps_auto = s->job.is_steps_auto,
+      .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
+  };
+}
+
 struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
                                      const struct digest *schema) {
   static const char tag[] = "starling/v1/init";

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "agent/config.h"
+#include "agent/core/round.h"
 #include "base/err.h"
 #include "models/data/dataset.h"
 #include "models/learner.h"
@@ -13,6 +14,10 @@
 
 /* The learner of the job, with the schema's hash; first weights and copies of peers are the caller's to add. */
 struct learner_config site_job_learner(const struct site_job_config *s, const struct schema *schema);
+
+/* What its rounds go by: of round_config what the site's entry and the job file say. The rest, identity, lengths and memory, is the
+ * caller's to add. */
+struct round_config site_job_rounds(const struct site_job_config *s, size_t n_peers);
 
 /* Seed of the first weights, equal at every agent of the job: H(tag ‖ job id ‖ schema hash ‖ init_seed). */
 struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,

@@ -504,6 +504,8 @@ static void write_split(struct writer *w, const struct contract *c) {
     text_line(w, "split shards: %" PRIu32, c->split.shards);
   if (c->split.rule != SPLIT_NONE) {
     text_line(w, "split parts: %" PRIu32, c->split.n_parts);
+    if (c->split.samples > 0)
+      text_line(w, "split samples: %" PRIu32, c->split.samples);
     text_line(w, "split seed: %" PRIu64, c->split.seed);
   }
 }

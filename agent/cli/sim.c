@@ -235,7 +235,7 @@ static bool learning_open(struct call *call, struct sim *s, struct learning *out
   call->site_path = call->flags[SIM_LEARN];
   if (!call_load_job(call, &out->config, &job))
     return false;
-  enum err e = sim_learning_open(out->config, job, s, &out->learning, why);
+  enum err e = sim_learning_open(out->config, job, s, &(struct sim_learning_options){0}, &out->learning, why);
   if (e)
     answer_error(call, EXIT_USAGE, err_name(e), NULL, "--learn: %s", why);
   return e == ERR_OK;

@@ -28,6 +28,7 @@ int verb_health(struct call *call);
 int verb_demo(struct call *call);
 int verb_tune(struct call *call);
 int verb_sim(struct call *call);
+int verb_experiment(struct call *call);
 int verb_data_check(struct call *call);
 int verb_data_contract(struct call *call);
 int verb_compare(struct call *call);

@@ -157,38 +157,18 @@ static size_t snapshot_max_bytes(const struct agent_job *j) {
   return snapshot_bound(&j->config->job, n, n_learner);
 }
 
-static const uint8_t encoding_of_codec[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
-                                                    [CODEC_F16] = ENCODING_F16,
-                                                    [CODEC_Q8] = ENCODING_Q8,
-                                                    [CODEC_Q4] = ENCODING_Q4,
-                                                    [CODEC_TOPK] = ENCODING_TOPK};
-
 enum err job_start_round(struct agent_job *j) {
   struct agent *a = j->agent;
   const struct site_job_config *s = j->config;
   size_t n_shared = schema_shared(j->schema);
-  j->rules = (struct round_config){
-      .identity = {.swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest},
-      .encoding = encoding_of_codec[s->job.contract->codec.kind],
-      .link_bytes = codec_bound(s->job.contract->codec, n_shared),
-      .full_bytes = codec_full_bytes(n_shared),
-      .payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20,
-      .snapshot_max_bytes = snapshot_max_bytes(j),
-      .count = s->job.count,
-      .min_peers = s->min_peers,
-      .alone_rounds = s->alone_rounds,
-      .staleness_max = s->staleness_max,
-      .by_samples = s->weights == WEIGHTS_SAMPLES,
-      .max_share = s->max_share,
-      .deadline_min_ms = (uint64_t)(s->deadline_min_s * 1000),
-      .deadline_max_ms = (uint64_t)(s->deadline_max_s * 1000),
-      .meet_ms = a->config->n_peers > 0 ? (uint64_t)(s->meet_s * 1000) : 0,
-      .linger_ms = (uint64_t)(s->linger_s * 1000),
-      .every_ms = (uint64_t)(s->every_s * 1000),
-      .hold_ms = HOLD_MS,
-      .is_steps_auto = s->job.is_steps_auto,
-      .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
-  };
+  j->rules = site_job_rounds(s, a->config->n_peers);
+  j->rules.identity = (struct round_identity){
+      .swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest};
+  j->rules.link_bytes = codec_bound(s->job.contract->codec, n_shared);
+  j->rules.full_bytes = codec_full_bytes(n_shared);
+  j->rules.payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20;
+  j->rules.snapshot_max_bytes = snapshot_max_bytes(j);
+  j->rules.hold_ms = HOLD_MS;
   struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j};
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)), learner_half_arrays(&s->job.train),

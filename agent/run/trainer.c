@@ -606,8 +606,9 @@ static enum err evaluate(struct trainer *t, enum test_set which, struct figures 
 
 static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
   struct figures of[N_TEST_SETS] = {0};
+  const bool is_judged = result->label.round >= t->config.judged_from;
   for (enum test_set set = 0; set < N_TEST_SETS; set++) {
-    enum err e = evaluate(t, set, &of[set]);
+    enum err e = is_judged || set == TEST_VALIDATION ? evaluate(t, set, &of[set]) : ERR_OK;
     if (e != ERR_OK)
       return e;
   }

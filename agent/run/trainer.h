@@ -25,8 +25,9 @@ struct trainer_config {
   size_t n_copies;            /* peers */
   struct at_rest_key at_rest; /* of SEALED_PURPOSE; zeros in simulations */
   const char *state_dir;      /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
-  bool measures;              /* which kernels are fast here; else the built-in choice */
-  uint32_t n_jobs;            /* that share the processors, at least 1 */
+  uint64_t judged_from; /* models of earlier rounds are judged on the validation split alone; 0: all on every set */
+  bool measures;        /* which kernels are fast here; else the built-in choice */
+  uint32_t n_jobs;      /* that share the processors, at least 1 */
 };
 
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/host.h"
 #include "agent/run/trainer.h"
 #include "agent/site_job.h"
 #include "base/must.h"
@@ -18,6 +19,8 @@ struct sim_learning {
   struct site_job_config *jobs; /* [n], of one job file */
   struct trainer **trainers;    /* [n], NULL: not started yet */
   uint32_t *epoch_steps;        /* [n] */
+  uint32_t *tests;              /* [n] samples of its own test */
+  uint64_t judged_from;
   size_t n;
   enum err fault;
   char why[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES];
@@ -41,7 +44,8 @@ static void run(struct sim_agent *a, struct trainer_job *job, struct trainer_res
   while (!(answer = trainer_poll(t)))
     poll(&done, 1, -1);
   *r = *answer;
-  free(answer); /* what is in it is the result's now */
+  free(answer);                                    /* what is in it is the result's now */
+  r->seconds = (double)a->host.training_ms / 1000; /* of virtual time, so that the story hangs on no clock */
 }
 
 /* A new life has a new trainer. */
@@ -51,11 +55,13 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
                                         .schema = l->schema,
                                         .init = l->first_weights,
                                         .n_copies = a->n_peers,
-                                        .n_jobs = 1};
+                                        .judged_from = l->judged_from,
+                                        .n_jobs = MAX_HOST_THREADS}; /* one thread */
   trainer_stop(l->trainers[a->number]);
   MUST(trainer_start(&config, &l->trainers[a->number]) == ERR_OK);
   run(a, job, r);
   l->epoch_steps[a->number] = r->epoch_steps;
+  l->tests[a->number] = r->n_test;
   if (r->error == ERR_OK || l->fault != ERR_OK)
     return;
   l->fault = r->error;
@@ -82,20 +88,23 @@ static void set_lengths(struct sim *s, const struct sim_learning *l, const struc
   s->payload_bytes = s->dims * sizeof(double);
 }
 
-static void set_sizes(struct round_config *config, const struct sim_learning *l, const struct codec *codec) {
-  static const uint8_t encodings[N_CODECS] = {[CODEC_F32] = ENCODING_F32,
-                                              [CODEC_F16] = ENCODING_F16,
-                                              [CODEC_Q8] = ENCODING_Q8,
-                                              [CODEC_Q4] = ENCODING_Q4,
-                                              [CODEC_TOPK] = ENCODING_TOPK};
+/* The simulation's or the job's, with the lengths of the job's model. */
+static void set_rounds(struct sim *s, const struct config *c, const struct site_job_config *job,
+                       const struct sim_learning *l, bool sets_all) {
+  struct round_config rounds = site_job_rounds(job, s->n_agents - 1), *config = &s->config;
   size_t n = schema_shared(l->schema);
-  config->encoding = encodings[codec->kind];
-  config->link_bytes = codec_bound(*codec, n);
+  if (sets_all) {
+    rounds.identity = config->identity;
+    *config = rounds;
+  }
+  config->encoding = rounds.encoding;
+  config->link_bytes = codec_bound(job->job.contract->codec, n);
   config->full_bytes = codec_full_bytes(n);
+  config->payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
 }
 
 static enum err open_all(struct sim_learning *l, const struct config *c, const struct site_job_config *job,
-                         struct sim *s, char why[MAX_REASON_BYTES]) {
+                         const struct sim_learning_options *options, struct sim *s, char why[MAX_REASON_BYTES]) {
   struct digest schema_digest, id = config_job_id(c, &job->job);
   enum err e = schema_from_arch(job->job.arch, job->job.contract, &l->schema, why);
   if (e)
@@ -105,11 +114,13 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
   l->jobs = calloc(s->n_agents + 1, sizeof *l->jobs);
   l->trainers = calloc(s->n_agents + 1, sizeof(void *));
   l->epoch_steps = calloc(s->n_agents + 1, sizeof *l->epoch_steps);
-  if (!l->jobs || !l->trainers || !l->epoch_steps) {
+  l->tests = calloc(s->n_agents + 1, sizeof *l->tests);
+  if (!l->jobs || !l->trainers || !l->epoch_steps || !l->tests) {
     snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
     return ERR_NO_MEMORY;
   }
   l->n = s->n_agents;
+  l->judged_from = options->judged_from;
   set_lengths(s, l, &job->job.contract->codec);
   for (size_t i = 0; i < s->n_agents; i++) {
     l->jobs[i] = *job;
@@ -118,13 +129,13 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     if (job->part > 0)
       l->jobs[i].part = (uint32_t)i + 1;
   }
-  set_sizes(&s->config, l, &job->job.contract->codec);
-  s->config.payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
+  set_rounds(s, c, job, l, options->sets_rounds);
   return ERR_OK;
 }
 
 enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
-                           struct sim_learning **out_learning, char out_why[MAX_REASON_BYTES]) {
+                           const struct sim_learning_options *options, struct sim_learning **out_learning,
+                           char out_why[MAX_REASON_BYTES]) {
   if (job->job.contract->scale.rule == SCALE_POOLED) {
     snprintf(out_why, MAX_REASON_BYTES, "scale: pooled is not simulated; write the numbers that the sites have found");
     return ERR_UNSUPPORTED;
@@ -136,7 +147,7 @@ enum err sim_learning_open(const struct config *config, const struct site_job_co
   }
   struct sim_learning *l = calloc(1, sizeof *l);
   MUST(l != NULL);
-  enum err e = open_all(l, config, job, s, out_why);
+  enum err e = open_all(l, config, job, options, s, out_why);
   if (e) {
     sim_learning_close(l);
     return e;
@@ -152,6 +163,11 @@ enum err sim_learning_fault(const struct sim_learning *l, const char **out_why) 
   return l->fault;
 }
 
+size_t sim_learning_tests(const struct sim_learning *l, size_t agent) {
+  MUST(agent < l->n);
+  return l->tests[agent];
+}
+
 void sim_learning_close(struct sim_learning *l) {
   if (!l)
     return;
@@ -159,6 +175,7 @@ void sim_learning_close(struct sim_learning *l) {
     trainer_stop(l->trainers[i]);
   free(l->trainers);
   free(l->epoch_steps);
+  free(l->tests);
   free(l->jobs);
   schema_free(l->schema);
   free(l);

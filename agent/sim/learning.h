@@ -15,13 +15,23 @@ enum { MAX_LEARNING_AGENTS = 512 };
 
 struct sim_learning;
 
+/* Zero: every round's model is judged, and rounds go by what the simulation was made with. */
+struct sim_learning_options {
+  uint64_t judged_from; /* models of earlier rounds are not judged by the tests: that is what takes longest */
+  bool sets_rounds;     /* rounds go by the job file and the site's entry, as a deployed agent's */
+};
+
 /* Before the start: updates are from then on as long as the job's model makes them, whatever the simulation was made with.
  * The configuration lives as long. ERR_UNSUPPORTED, ERR_LIMIT with the reason; ERR_NO_MEMORY. */
 MUST_USE enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
-                                    struct sim_learning **out_learning, char out_why[MAX_REASON_BYTES]);
+                                    const struct sim_learning_options *options, struct sim_learning **out_learning,
+                                    char out_why[MAX_REASON_BYTES]);
 
 /* ERR_OK: data were loaded. Else why they were not, with place and remedy in *out_why, which lives as long. */
 MUST_USE enum err sim_learning_fault(const struct sim_learning *l, const char **out_why);
+
+/* Samples of the agent's own test; 0: it has none, or has not started yet. */
+size_t sim_learning_tests(const struct sim_learning *l, size_t agent);
 
 /* After sim_free. NULL is allowed. */
 void sim_learning_close(struct sim_learning *l);

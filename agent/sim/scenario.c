@@ -179,12 +179,7 @@ static enum err check_lists(const struct reader *r, const struct tree *top) {
 }
 
 size_t scenario_degree(const struct scenario *c) {
-  static const size_t ring_degree = 2;
-  size_t others = (size_t)c->n_agents - 1;
-  size_t wanted = c->topology == TOPOLOGY_FULL   ? others
-                  : c->topology == TOPOLOGY_RING ? ring_degree
-                                                 : 2 * (size_t)c->degree;
-  return wanted < others ? wanted : others;
+  return topology_degree((enum topology)c->topology, (size_t)c->n_agents, (size_t)c->degree);
 }
 
 uint64_t scenario_max_agents(uint64_t n_peers) {
@@ -229,10 +224,9 @@ static enum err check(const struct reader *r, const struct tree *top) {
     return fail(r, ERR_LIMIT, place_of(top, "topology"),
                 "topology: full has %zu peers an agent; at most %d are possible; write topology: random",
                 scenario_degree(c), MAX_PEERS);
-  if (c->topology == TOPOLOGY_RANDOM && c->degree >= c->n_agents)
-    return fail(r, ERR_RANGE, place_of(top, child_find(top, "degree") ? "degree" : "topology"),
-                "degree: %llu, and there are only %llu other agents; write a smaller one",
-                (unsigned long long)c->degree, (unsigned long long)c->n_agents - 1);
+  const char *fault = topology_fault((enum topology)c->topology, (size_t)c->n_agents, (size_t)c->degree);
+  if (fault)
+    return fail(r, ERR_RANGE, place_of(top, child_find(top, "degree") ? "degree" : "topology"), "%s", fault);
   if (c->n_agents > scenario_max_agents(scenario_degree(c)))
     return fail(r, ERR_LIMIT, place_of(top, "agents"),
                 "%llu agents of up to %zu peers would take more than 4 GiB; write %llu or a smaller degree",

@@ -2,7 +2,8 @@
  *
  *   seed: 1                  the story; every number has a default
  *   agents: 8                numbered from 0
- *   topology: ring           full, ring, random (the ring and more: each has about `degree` peers, at most twice)
+ *   topology: ring           full, ring, random, regular, alone, dumbbell, besieged (topology.h); of random and regular
+ *                            `degree` says how many peers
  *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
  *   rounds: 20               the last one; 0: for ever
  *   model_kib: 100
@@ -26,11 +27,10 @@
 
 #include "agent/config.h"
 #include "agent/sim/sim.h"
+#include "agent/sim/topology.h"
 
 enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000, MAX_SCENARIO_STEPS = 1 << 24 };
 #define MAX_SCENARIO_SEED UINT64_C(9007199254740991)
-
-enum scenario_topology { TOPOLOGY_FULL, TOPOLOGY_RING, TOPOLOGY_RANDOM };
 
 /* symbol, word. What ends it, beside `start`: `free` a disk, `heal` a link, `honest` an agent. */
 #define SCENARIO_ACTIONS(X)                                                                                            \
@@ -108,7 +108,7 @@ struct scenario {
   uint64_t settle_rounds; /* see scenario_run; 0: it is not looked whether all come together */
   bool relay;             /* agents carry sessions of two others that cannot reach each other */
   double duration_s;      /* at most, of virtual time */
-  unsigned topology;      /* enum scenario_topology */
+  unsigned topology;      /* enum topology */
   unsigned fidelity;      /* enum sim_fidelity */
   struct scenario_link link;
   struct scenario_host host;

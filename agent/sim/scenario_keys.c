@@ -8,7 +8,6 @@
 
 enum { MAX_DEGREE = MAX_PEERS / 2 };
 
-static const char *const topology_words[] = {"full", "ring", "random", NULL};
 static const char *const fidelity_words[] = {"sealed", "protocol", NULL};
 static const char *const flag_words[] = {"false", "true", NULL};
 static const char *const action_words[] = {

@@ -31,30 +31,6 @@ static uint64_t bytes_per_s(double kbit) {
   return rate_of(kbit * BYTES_PER_S_OF_KBIT);
 }
 
-static void connect_full(const struct scenario *c, struct sim *s) {
-  (void)c;
-  for (size_t i = 0; i < s->n_agents; i++)
-    for (size_t k = i + 1; k < s->n_agents; k++)
-      sim_meet(s, i, k);
-}
-
-static void connect_ring(const struct scenario *c, struct sim *s) {
-  (void)c;
-  for (size_t i = 0; i < s->n_agents; i++)
-    sim_meet(s, i, (i + 1) % s->n_agents);
-}
-
-/* Each chooses `degree` others that have less than twice as many peers; the ring keeps it in one piece. */
-static void connect_random(const struct scenario *c, struct sim *s) {
-  connect_ring(c, s);
-  for (size_t i = 0; i < s->n_agents; i++)
-    for (size_t tries = 0; tries < 16 * c->degree && s->agents[i]->n_peers < c->degree; tries++) {
-      size_t other = (size_t)rng_below(&s->rng, s->n_agents);
-      if (s->agents[other]->n_peers < 2 * c->degree)
-        sim_meet(s, i, other);
-    }
-}
-
 static void set_link(struct sim_link *to, const struct scenario_link *from) {
   to->delay_us = us_of(from->delay_ms);
   to->jitter_us = us_of(from->jitter_ms);
@@ -141,14 +117,12 @@ static const struct scenario_host *host_of(const struct scenario *c, size_t a) {
 }
 
 struct sim *scenario_sim(const struct scenario *c) {
-  static void (*const connect[])(const struct scenario *, struct sim *) = {
-      [TOPOLOGY_FULL] = connect_full, [TOPOLOGY_RING] = connect_ring, [TOPOLOGY_RANDOM] = connect_random};
   uint64_t payload_bytes = c->model_kib * BYTES_PER_KIB;
   struct sim *s = c->fidelity == SIM_PROTOCOL
                       ? sim_new_protocol((size_t)c->n_agents, PROTOCOL_DIMS, payload_bytes, c->seed)
                       : sim_new((size_t)c->n_agents, (size_t)payload_bytes / sizeof(double), c->seed);
   set_link(&s->default_link, &c->link);
-  connect[c->topology](c, s);
+  topology_connect((enum topology)c->topology, s, (size_t)c->degree);
   set_round(&s->config, c);
   give_room(s);
   s->relays = c->relay;

@@ -168,30 +168,60 @@ static void sort_by_class(struct deal *d, const uint16_t *labels) {
   d->class_start[0] = 0;
 }
 
-enum err split_assign(const struct split *split, const uint16_t *labels, size_t n, size_t n_classes,
-                      uint16_t *out_part) {
+/* Of all n samples, which are at least as many as parts. */
+static enum err assign_all(const struct split *split, struct rng *rng, const uint16_t *labels, size_t n,
+                           size_t n_classes, uint16_t *out_part) {
   static enum err (*const rules[])(struct deal *) = {
       [SPLIT_IID] = deal_iid,
       [SPLIT_DIRICHLET] = deal_dirichlet,
       [SPLIT_SHARDS] = deal_shards,
   };
   MUST(split->rule != SPLIT_NONE && (size_t)split->rule < sizeof rules / sizeof rules[0]);
-  MUST(split->n_parts >= 1 && split->n_parts <= MAX_PARTS && n_classes >= 1 && n_classes <= MAX_CLASSES);
-  if (n < split->n_parts)
-    return ERR_RANGE;
-  if (n > MAX_SAMPLES)
-    return ERR_LIMIT;
-  struct deal d = {.split = split, .n = n, .n_classes = n_classes};
+  struct deal d = {.split = split, .n = n, .n_classes = n_classes, .rng = *rng};
   d.part = out_part;
   d.order = malloc(n * sizeof *d.order);
   d.class_start = calloc(n_classes + 1, sizeof *d.class_start);
   enum err e = ERR_NO_MEMORY;
   if (d.order != NULL && d.class_start != NULL) {
-    rng_init(&d.rng, split->seed);
     sort_by_class(&d, labels);
     e = rules[split->rule](&d);
   }
   free(d.order);
   free(d.class_start);
   return e;
+}
+
+/* The first n_taken of the samples, shuffled, are divided. */
+static enum err assign_some(const struct split *split, struct rng *rng, const uint16_t *labels, size_t n,
+                            size_t n_taken, size_t n_classes, uint16_t *out_part) {
+  uint32_t *order = malloc(n * sizeof *order);
+  uint16_t *of_taken = malloc(2 * n_taken * sizeof *of_taken); /* their labels, then their parts */
+  enum err e = order != NULL && of_taken != NULL ? ERR_OK : ERR_NO_MEMORY;
+  if (e == ERR_OK) {
+    for (size_t i = 0; i < n; i++)
+      order[i] = (uint32_t)i;
+    rng_shuffle(rng, order, n);
+    for (size_t i = 0; i < n_taken; i++)
+      of_taken[i] = labels[order[i]];
+    e = assign_all(split, rng, of_taken, n_taken, n_classes, of_taken + n_taken);
+  }
+  for (size_t i = 0; e == ERR_OK && i < n; i++)
+    out_part[order[i]] = i < n_taken ? of_taken[n_taken + i] : 0;
+  free(order);
+  free(of_taken);
+  return e;
+}
+
+enum err split_assign(const struct split *split, const uint16_t *labels, size_t n, size_t n_classes,
+                      uint16_t *out_part) {
+  MUST(split->n_parts >= 1 && split->n_parts <= MAX_PARTS && n_classes >= 1 && n_classes <= MAX_CLASSES);
+  size_t n_taken = split->samples > 0 ? (size_t)split->n_parts * split->samples : n;
+  if (n < split->n_parts || n < n_taken)
+    return ERR_RANGE;
+  if (n > MAX_SAMPLES)
+    return ERR_LIMIT;
+  struct rng rng;
+  rng_init(&rng, split->seed);
+  return n_taken == n ? assign_all(split, &rng, labels, n, n_classes, out_part)
+                      : assign_some(split, &rng, labels, n, n_taken, n_classes, out_part);
 }

@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 
-enum { SPLIT_MIN_SAMPLES = 40, SPLIT_MAX_DRAWS = 1000 };
+enum { SPLIT_MIN_SAMPLES = 40, SPLIT_MAX_DRAWS = 50000 };
 
 enum split_rule { SPLIT_NONE, SPLIT_IID, SPLIT_DIRICHLET, SPLIT_SHARDS };
 
@@ -28,13 +28,14 @@ struct split {
   double alpha;    /* dirichlet: > 0 */
   uint32_t shards; /* shards: per part, ≥ 1 */
   uint32_t n_parts;
+  uint32_t samples; /* of a part, on average: n_parts · samples of the set, chosen by the seed, are divided; 0: all */
   uint64_t seed;
 };
 
 /* "none", "iid", "dirichlet", "shards". Static storage. */
 const char *split_rule_name(enum split_rule rule);
 
-/* Writes the part, 1 … n_parts, of each of the n samples. The split has passed contract_check and its rule is not
+/* Writes the part, 1 … n_parts, of each of the n samples; 0: it is nobody's. The split has passed contract_check and its rule is not
  * SPLIT_NONE. labels [n], each < n_classes; for a task without classes pass n_classes 1 and zeros.
  * ERR_RANGE: too few samples for these parts, or no draw of SPLIT_MAX_DRAWS gave every part SPLIT_MIN_SAMPLES; ERR_LIMIT:
  * more than MAX_SAMPLES; ERR_NO_MEMORY. */

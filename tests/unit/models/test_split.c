@@ -129,6 +129,33 @@ START_TEST(dirichlet_keeps_every_part_usable) {
 }
 END_TEST
 
+START_TEST(of_a_part_of_the_samples_the_rest_is_nobodys) {
+  static uint16_t labels[N];
+  size_t counts[N_PARTS + 1] = {0}, of_class[N_CLASSES] = {0};
+  struct split split = {.rule = SPLIT_IID, .n_parts = N_PARTS, .samples = 60, .seed = 3};
+  labels_fill(labels);
+  ck_assert_int_eq(split_assign(&split, labels, N, N_CLASSES, part), ERR_OK);
+  for (size_t i = 0; i < N; i++) {
+    counts[part[i]]++;
+    of_class[labels[i]] += part[i] > 0;
+  }
+  for (size_t k = 1; k <= N_PARTS; k++)
+    ck_assert_uint_eq(counts[k], 60);
+  for (size_t k = 0; k < N_CLASSES; k++) /* drawn, not the first ones: 30 of each class expected */
+    ck_assert(of_class[k] > 10 && of_class[k] < 50);
+  split.seed = 4;
+  ck_assert_int_eq(split_assign(&split, labels, N, N_CLASSES, again), ERR_OK);
+  ck_assert_mem_ne(part, again, sizeof part);
+  split.samples = N / N_PARTS; /* all of them */
+  ck_assert_int_eq(split_assign(&split, labels, N, N_CLASSES, part), ERR_OK);
+  split.samples = 0;
+  ck_assert_int_eq(split_assign(&split, labels, N, N_CLASSES, again), ERR_OK);
+  ck_assert_mem_eq(part, again, sizeof part);
+  split.samples = N / N_PARTS + 1;
+  ck_assert_int_eq(split_assign(&split, labels, N, N_CLASSES, part), ERR_RANGE);
+}
+END_TEST
+
 START_TEST(what_cannot_be_split_is_refused) {
   uint16_t labels[400] = {0}, out[400];
   memset(out, 0x5a, sizeof out);
@@ -150,5 +177,5 @@ END_TEST
 int main(void) {
   return SUITE_RUN("models/split", same_seed_same_parts, assignments_are_golden, iid_is_even,
                    shards_give_each_part_few_classes, dirichlet_has_its_moments, dirichlet_keeps_every_part_usable,
-                   what_cannot_be_split_is_refused);
+                   of_a_part_of_the_samples_the_rest_is_nobodys, what_cannot_be_split_is_refused);
 }
