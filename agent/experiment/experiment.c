@@ -291,9 +291,10 @@ static enum err read_method(const struct reader *r, const struct tree *item, str
   for (const struct experiment_method *other = x->methods; other < m; other++)
     if (strcmp(other->name, m->name) == 0)
       return fail(r, ERR_EXISTS, item->place, "methods[].name: %s stands here twice; remove one", m->name);
-  const char *fault = topology_fault((enum topology)m->topology, (size_t)x->n_agents, (size_t)m->degree);
-  if (fault)
-    return fail(r, ERR_RANGE, item->place, "methods[].topology: %s", fault);
+  char why[MAX_REASON_BYTES];
+  e = topology_check((enum topology)m->topology, (size_t)x->n_agents, (size_t)m->degree, why);
+  if (e)
+    return fail(r, e, item->place, "methods[].topology: %s", why);
   size_t degree = topology_degree((enum topology)m->topology, (size_t)x->n_agents, (size_t)m->degree);
   return degree <= MAX_PEERS
              ? ERR_OK

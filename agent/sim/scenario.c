@@ -224,9 +224,10 @@ static enum err check(const struct reader *r, const struct tree *top) {
     return fail(r, ERR_LIMIT, place_of(top, "topology"),
                 "topology: full has %zu peers an agent; at most %d are possible; write topology: random",
                 scenario_degree(c), MAX_PEERS);
-  const char *fault = topology_fault((enum topology)c->topology, (size_t)c->n_agents, (size_t)c->degree);
-  if (fault)
-    return fail(r, ERR_RANGE, place_of(top, child_find(top, "degree") ? "degree" : "topology"), "%s", fault);
+  char why[MAX_REASON_BYTES];
+  enum err fits = topology_check((enum topology)c->topology, (size_t)c->n_agents, (size_t)c->degree, why);
+  if (fits != ERR_OK)
+    return fail(r, fits, place_of(top, child_find(top, "degree") ? "degree" : "topology"), "%s", why);
   if (c->n_agents > scenario_max_agents(scenario_degree(c)))
     return fail(r, ERR_LIMIT, place_of(top, "agents"),
                 "%llu agents of up to %zu peers would take more than 4 GiB; write %llu or a smaller degree",

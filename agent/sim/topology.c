@@ -1,5 +1,6 @@
 #include "agent/sim/topology.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/must.h"
@@ -133,38 +134,43 @@ static size_t degree_besieged(size_t n, size_t degree) {
 
 /* ---- what is possible ---- */
 
-static const char *fault_random(size_t n, size_t degree) {
-  return degree < n ? NULL : "degree: there are not so many other agents; write a smaller one";
+#define REFUSE(...) (snprintf(why, MAX_REASON_BYTES, __VA_ARGS__), ERR_RANGE)
+
+static enum err check_random(size_t n, size_t degree, char *why) {
+  return degree < n ? ERR_OK
+                    : REFUSE("degree: %zu, and there are only %zu other agents; write a smaller one", degree, n - 1);
 }
 
-static const char *fault_regular(size_t n, size_t degree) {
-  if (degree % 2 != 0 || degree == 0)
-    return "degree: of topology regular it is even; write 2, 4, 6 …";
-  return degree < n ? NULL : "degree: there are not so many other agents; write a smaller one";
+static enum err check_regular(size_t n, size_t degree, char *why) {
+  return degree % 2 == 0 ? check_random(n, degree, why)
+                         : REFUSE("degree: %zu, of topology regular it is even; write 2, 4, 6 …", degree);
 }
 
-static const char *fault_dumbbell(size_t n, size_t degree) {
+static enum err check_dumbbell(size_t n, size_t degree, char *why) {
   (void)degree;
-  return n >= 4 && n % 2 == 0 ? NULL : "agents: a dumbbell has two equal halves; write an even number from 4 on";
+  return n >= 4 && n % 2 == 0
+             ? ERR_OK
+             : REFUSE("agents: %zu, a dumbbell has two equal halves; write an even number from 4 on", n);
 }
 
-static const char *fault_besieged(size_t n, size_t degree) {
+static enum err check_besieged(size_t n, size_t degree, char *why) {
   (void)degree;
-  return n >= 9 && n % 3 == 0 ? NULL : "agents: each of a besieged ring has two others; write 9, 12, 15 …";
+  return n >= 9 && n % 3 == 0 ? ERR_OK
+                              : REFUSE("agents: %zu, each of a besieged ring has two others; write 9, 12, 15 …", n);
 }
 
 static const struct {
   size_t (*degree)(size_t n, size_t degree);
   void (*connect)(struct sim *s, size_t degree);
-  const char *(*fault)(size_t n, size_t degree); /* NULL: never one */
+  enum err (*check)(size_t n, size_t degree, char *why); /* NULL: it always goes */
 } topologies[] = {
     [TOPOLOGY_FULL] = {degree_full, connect_full, NULL},
     [TOPOLOGY_RING] = {degree_ring, connect_ring, NULL},
-    [TOPOLOGY_RANDOM] = {degree_random, connect_random, fault_random},
-    [TOPOLOGY_REGULAR] = {degree_regular, connect_regular, fault_regular},
+    [TOPOLOGY_RANDOM] = {degree_random, connect_random, check_random},
+    [TOPOLOGY_REGULAR] = {degree_regular, connect_regular, check_regular},
     [TOPOLOGY_ALONE] = {degree_nobody, connect_nobody, NULL},
-    [TOPOLOGY_DUMBBELL] = {degree_dumbbell, connect_dumbbell, fault_dumbbell},
-    [TOPOLOGY_BESIEGED] = {degree_besieged, connect_besieged, fault_besieged},
+    [TOPOLOGY_DUMBBELL] = {degree_dumbbell, connect_dumbbell, check_dumbbell},
+    [TOPOLOGY_BESIEGED] = {degree_besieged, connect_besieged, check_besieged},
 };
 _Static_assert(sizeof topologies / sizeof *topologies == N_TOPOLOGIES, "a row each");
 
@@ -173,8 +179,8 @@ size_t topology_degree(enum topology t, size_t n_agents, size_t degree) {
   return wanted < others ? wanted : others;
 }
 
-const char *topology_fault(enum topology t, size_t n_agents, size_t degree) {
-  return topologies[t].fault ? topologies[t].fault(n_agents, degree) : NULL;
+enum err topology_check(enum topology t, size_t n_agents, size_t degree, char out_why[MAX_REASON_BYTES]) {
+  return topologies[t].check ? topologies[t].check(n_agents, degree, out_why) : ERR_OK;
 }
 
 void topology_connect(enum topology t, struct sim *s, size_t degree) {

@@ -29,10 +29,10 @@ extern const char *const topology_words[];
 /* Peers of an agent, at most. */
 size_t topology_degree(enum topology t, size_t n_agents, size_t degree);
 
-/* What is wrong with so many agents or such a degree, with the remedy; NULL: nothing. Static. */
-const char *topology_fault(enum topology t, size_t n_agents, size_t degree);
+/* Whether it goes with so many agents and such a degree. ERR_RANGE, with the key, what is wrong and the remedy. */
+MUST_USE enum err topology_check(enum topology t, size_t n_agents, size_t degree, char out_why[MAX_REASON_BYTES]);
 
-/* Makes them meet, by the simulation's generator where there is a choice. Before the start; topology_fault finds nothing. */
+/* Makes them meet, by the simulation's generator where there is a choice. Before the start; topology_check has passed. */
 void topology_connect(enum topology t, struct sim *s, size_t degree);
 
 #endif
