@@ -1,5 +1,6 @@
 #include "agent/sim/topology.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -134,29 +135,37 @@ static size_t degree_besieged(size_t n, size_t degree) {
 
 /* ---- what is possible ---- */
 
-#define REFUSE(...) (snprintf(why, MAX_REASON_BYTES, __VA_ARGS__), ERR_RANGE)
+__attribute__((format(printf, 2, 3))) static enum err refuse(char *why, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, MAX_REASON_BYTES, format, arguments);
+  va_end(arguments);
+  return ERR_RANGE;
+}
 
 static enum err check_random(size_t n, size_t degree, char *why) {
-  return degree < n ? ERR_OK
-                    : REFUSE("degree: %zu, and there are only %zu other agents; write a smaller one", degree, n - 1);
+  return degree < n
+             ? ERR_OK
+             : refuse(why, "degree: %zu, and there are only %zu other agents; write a smaller one", degree, n - 1);
 }
 
 static enum err check_regular(size_t n, size_t degree, char *why) {
   return degree % 2 == 0 ? check_random(n, degree, why)
-                         : REFUSE("degree: %zu, of topology regular it is even; write 2, 4, 6 …", degree);
+                         : refuse(why, "degree: %zu, of topology regular it is even; write 2, 4, 6 …", degree);
 }
 
 static enum err check_dumbbell(size_t n, size_t degree, char *why) {
   (void)degree;
   return n >= 4 && n % 2 == 0
              ? ERR_OK
-             : REFUSE("agents: %zu, a dumbbell has two equal halves; write an even number from 4 on", n);
+             : refuse(why, "agents: %zu, a dumbbell has two equal halves; write an even number from 4 on", n);
 }
 
 static enum err check_besieged(size_t n, size_t degree, char *why) {
   (void)degree;
-  return n >= 9 && n % 3 == 0 ? ERR_OK
-                              : REFUSE("agents: %zu, each of a besieged ring has two others; write 9, 12, 15 …", n);
+  return n >= 9 && n % 3 == 0
+             ? ERR_OK
+             : refuse(why, "agents: %zu, each of a besieged ring has two others; write 9, 12, 15 …", n);
 }
 
 static const struct {
