@@ -529,6 +529,18 @@ static enum err check_train_uses(struct loader *l) {
   return ERR_OK;
 }
 
+/* What counts only where sites are grouped. */
+static enum err check_cluster(struct loader *l) {
+  static const char *const keys[] = {"cluster.max", "cluster.steps", "cluster.kappa", "cluster.shift"};
+  const struct cluster_settings *c = &l->site_job->job.cluster;
+  for (size_t i = 0; !c->is_on && i < sizeof keys / sizeof *keys; i++)
+    if (is_given(l, GROUP_JOB, keys[i]))
+      return FAIL(l, GROUP_JOB, keys[i], ERR_RANGE, "counts only with groups; write cluster.groups: auto or a number");
+  if (c->groups.n > 0 && is_given(l, GROUP_JOB, "cluster.max"))
+    return FAIL(l, GROUP_JOB, "cluster.max", ERR_RANGE, "is of groups: auto; remove the line");
+  return ERR_OK;
+}
+
 static enum err check_split(struct loader *l) {
   const struct split *split = &l->contract->split;
   if (split->rule == SPLIT_NONE && is_given(l, GROUP_JOB, "split.n"))
@@ -707,7 +719,7 @@ static enum err check_names(struct loader *l) {
 }
 
 /* What a job file must be by itself, and what the site's settings must be for it. */
-static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_split,
+static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_cluster, check_split,
                                                           check_contract, check_continual,  check_model};
 static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory,
                                                            check_rule};

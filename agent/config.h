@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "crypto/identity.h"
+#include "models/clustering/groups.h"
 #include "models/contract.h"
 #include "models/learner.h"
 #include "models/merging/rule.h"
@@ -41,7 +42,15 @@ struct listed_class {
   struct place place;
 };
 
-/* The job file: equal everywhere. */
+/* Sites that are alike learn together (agent/core/cluster.h). */
+struct cluster_settings {
+  bool is_on;
+  struct groups_wish groups;
+  uint32_t steps; /* of pre-training, whose change is a site's direction */
+  double kappa;   /* of mixing_affinity; 0: membership alone */
+  double shift;   /* share of labels that moves before a site is placed anew; 1: never */
+};
+
 /* Layers of the model by name, or by their word for all of a kind. */
 enum { MAX_PERSONAL_LAYERS = 32 };
 struct layer_names {
@@ -49,6 +58,7 @@ struct layer_names {
   size_t n;
 };
 
+/* The job file: equal everywhere. */
 struct job_config {
   char name[MAX_NAME_BYTES];
   uint32_t version;
@@ -62,6 +72,7 @@ struct job_config {
   struct continual_config continual; /* its offset is the site's */
   struct listed_class *listed;       /* of continual.tasks, in order */
   size_t n_listed;
+  struct cluster_settings cluster;
   uint64_t count;                 /* number of the last round; 0 = for ever */
   char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
   uint32_t init_version;          /* … and version; 0: none */

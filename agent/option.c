@@ -338,6 +338,18 @@ const struct option option_table[] = {
      "samples of a task from which its Fisher information is measured, one at a time; all where there are fewer"},
     {"continual.lwf", JOB(continual.lwf), &type_flag, "false", ONE_OF(flag_words), ANNOUNCED,
      "learning without forgetting: what the model of the task before says of new samples is kept, at temperature 2"},
+    {"cluster.groups", JOB(cluster), &type_groups, "none", BOUNDS(1, MAX_GROUPS), MUST_AGREE,
+     "sites whose data pull the model in like directions learn together, the others apart: none, how many groups there "
+     "are, or auto; 1 with kappa: by likeness alone"},
+    {"cluster.max", JOB(cluster.groups.most), &type_u32, "8", BOUNDS(2, MAX_GROUPS), MUST_AGREE,
+     "groups auto: at most so many"},
+    {"cluster.steps", JOB(cluster.steps), &type_u32, "50", BOUNDS(1, 10000), MUST_AGREE,
+     "training steps from the first weights whose change is a site's direction"},
+    {"cluster.kappa", JOB(cluster.kappa), &type_number, "0", BOUNDS(0, 100), MUST_AGREE,
+     "within a group a peer's weight is multiplied by exp(kappa (cos - 1)) of the two directions; 0: all count alike"},
+    {"cluster.shift", JOB(cluster.shift), &type_number, "0.2", BOUNDS(0.01, 1), MUST_AGREE,
+     "a site is placed anew when more than this share of its training samples would have to change class to be "
+     "distributed as before, and when its loss leaps"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,

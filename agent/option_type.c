@@ -129,6 +129,33 @@ static void write_steps(const struct option *o, const void *base, FILE *out) {
     write_u32(o, base, out);
 }
 
+/* Of sites: none, a number, or auto. */
+static enum err read_groups(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  struct cluster_settings *c = field_of(o, base);
+  bool is_auto = strcmp(value->text, "auto") == 0;
+  c->is_on = strcmp(value->text, "none") != 0;
+  c->groups.n = 0;
+  if (!c->is_on || is_auto)
+    return ERR_OK;
+  char why[MAX_REASON_BYTES];
+  double number;
+  enum err e = scalar_number(value->text, o->min, o->max, &number, why);
+  if (e == ERR_OK && number == (double)(uint32_t)number)
+    c->groups.n = (uint32_t)number;
+  else
+    return option_fail(r, o, e == ERR_OK ? ERR_RANGE : e, NULL,
+                       "\"%.60s\" is no number of groups; write none, auto, or 1 to %g", value->text, o->max);
+  return ERR_OK;
+}
+
+static void write_groups(const struct option *o, const void *base, FILE *out) {
+  const struct cluster_settings *c = const_field_of(o, base);
+  if (c->is_on && c->groups.n > 0)
+    fprintf(out, "%" PRIu32, c->groups.n);
+  else
+    fputs(c->is_on ? "auto" : "none", out);
+}
+
 static void write_number(double value, FILE *out) {
   char text[NUMBER_TEXT_BYTES];
   number_write(value, text);
@@ -933,6 +960,7 @@ static void write_init_from(const struct option *o, const void *base, FILE *out)
 
 const struct option_type type_u32 = {"a whole number", false, read_u32, write_u32};
 const struct option_type type_steps = {"a whole number or auto", false, read_steps, write_steps};
+const struct option_type type_groups = {"a number of groups, auto or none", false, read_groups, write_groups};
 const struct option_type type_u64 = {"a whole number", false, read_u64, write_u64};
 const struct option_type type_number = {"a number", false, read_f64, write_f64};
 const struct option_type type_word = {"a word", false, read_word, write_word};

@@ -42,6 +42,7 @@ struct round_config site_job_rounds(const struct site_job_config *s, size_t n_pe
       .every_ms = (uint64_t)(s->every_s * 1000),
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
+      .is_clustered = s->job.cluster.is_on,
   };
 }
 

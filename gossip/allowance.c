@@ -20,6 +20,7 @@ void allowance_init(struct allowance *a, uint64_t now_ms) {
 uint64_t allowance_cost(uint8_t type, size_t n_frame) {
   static const uint8_t work[MESSAGE_END] = {[MESSAGE_ASK] = ASK_UNITS,
                                             [MESSAGE_MANIFEST] = MANIFEST_UNITS,
+                                            [MESSAGE_SKETCH] = MANIFEST_UNITS,
                                             [MESSAGE_SYNC] = COMPARING_UNITS,
                                             [MESSAGE_LIST] = COMPARING_UNITS};
   uint64_t units = 1 + n_frame / UNIT_BYTES;

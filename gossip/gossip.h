@@ -20,10 +20,11 @@
 #include "crypto/identity.h"
 #include "crypto/job_file.h"
 #include "crypto/manifest.h"
+#include "crypto/signed_sketch.h"
 
 struct gossip;
 
-enum { GOSSIP_VERSION = 3, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
+enum { GOSSIP_VERSION = 4, GOSSIP_VERSION_MIN = 1, GOSSIP_BEAT_S = 1, GOSSIP_BEAT_METERED_S = 25 };
 
 /* ---- what it is told at start ------------------------------------------------------------------------------------- */
 
@@ -176,6 +177,10 @@ struct gossip_events {
 
   void (*on_pool)(void *context, size_t peer, size_t job, const struct wire_pool *pool);
 
+  /* A sketch of one of our jobs: of this swarm, job, schema and contract, signed by its origin, which may be anybody; the peer
+   * tells it, or passes it on. `bytes` are its SIGNED_SKETCH_BYTES. */
+  void (*on_sketch)(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes);
+
   /* The peer wants the job file (zeros: every one that is offered): gossip_send_job_file. */
   void (*on_ask_job)(void *context, size_t peer, const struct digest *job);
 
@@ -244,6 +249,10 @@ void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, e
 
 /* POOL: statistics or frozen numbers of a job. Best effort, as a level: said again in each new session. */
 void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool);
+
+/* SKETCH: the own signed sketch, or another's that is passed on; SIGNED_SKETCH_BYTES. Best effort; nothing goes to a peer of a version
+ * that knows no sketches. */
+void gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes);
 
 /* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */
 void gossip_count(struct gossip *g, size_t peer, enum err reason);

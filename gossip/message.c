@@ -421,6 +421,16 @@ static void pool_write(struct writer *w, const struct message *m) {
   writer_bytes(w, p->bytes, (size_t)p->n * POOL_PAIR_BYTES);
 }
 
+/* ---- SKETCH ---------------------------------------------------------------------------------------------------------- */
+
+static void sketch_view(struct cursor *c, struct message *m) {
+  m->sketch = cursor_view(c, SIGNED_SKETCH_BYTES);
+}
+
+static void sketch_copy(struct writer *w, const struct message *m) {
+  writer_bytes(w, m->sketch, SIGNED_SKETCH_BYTES);
+}
+
 /* ---- members ---------------------------------------------------------------------------------------------------------- */
 
 static void news_read(struct cursor *c, struct message *m) {
@@ -559,6 +569,7 @@ static const struct codec {
     [MESSAGE_FOUND] = {found_read, found_write},
     [MESSAGE_RELAY] = {relay_read, relay_write},
     [MESSAGE_NOT_RELAYED] = {not_relayed_read, not_relayed_write},
+    [MESSAGE_SKETCH] = {sketch_view, sketch_copy},
 };
 
 enum err message_read(uint8_t type, const uint8_t *bytes, size_t n, struct message *out_message) {

@@ -37,7 +37,8 @@ enum message_type {
   MESSAGE_FOUND,
   MESSAGE_RELAY, /* this and the next: since version 3 */
   MESSAGE_NOT_RELAYED,
-  MESSAGE_END, /* one past the last */
+  MESSAGE_SKETCH, /* since version 4 */
+  MESSAGE_END,    /* one past the last */
 };
 
 enum {
@@ -48,6 +49,7 @@ enum {
   MAX_CONTROL_BYTES = JOB_FILE_MAX_BYTES, /* every message but CHUNK and RELAY */
   MEMBERS_VERSION = 2,                    /* of the protocol: it knows NEWS to FOUND */
   RELAY_VERSION = 3,                      /* … RELAY and NOT-RELAYED */
+  SKETCH_VERSION = 4,                     /* … SKETCH */
   RELAY_HEAD_BYTES = 32 + 1,
   MAX_RELAYED_BYTES = MAX_FRAME_PLAIN_BYTES - RELAY_HEAD_BYTES, /* of a frame inside */
   OFFER_BYTES = 32,
@@ -56,7 +58,14 @@ enum {
 
 /* The version of the protocol that a type of message came with. */
 static inline uint16_t message_version(uint8_t type) {
-  return type >= MESSAGE_RELAY ? RELAY_VERSION : type >= MESSAGE_NEWS ? MEMBERS_VERSION : 1;
+  static const struct {
+    uint8_t first;
+    uint16_t version;
+  } since[] = {{MESSAGE_SKETCH, SKETCH_VERSION}, {MESSAGE_RELAY, RELAY_VERSION}, {MESSAGE_NEWS, MEMBERS_VERSION}};
+  for (size_t i = 0; i < sizeof since / sizeof *since; i++)
+    if (type >= since[i].first)
+      return since[i].version;
+  return 1;
 }
 
 /* Payload of handshake message 1. */
@@ -204,6 +213,7 @@ struct message {
     struct message_state state;
     struct message_ask ask;
     const uint8_t *manifest; /* MANIFEST_BYTES */
+    const uint8_t *sketch;   /* SIGNED_SKETCH_BYTES, not yet read */
     struct message_not_yet not_yet;
     struct message_refused refused;
     struct message_get get;

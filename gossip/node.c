@@ -558,6 +558,13 @@ void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wi
     send_message(g, p, &m);
 }
 
+void gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes) {
+  struct peer *p = partner(g, peer, job);
+  struct message m = {.type = MESSAGE_SKETCH, .sketch = bytes};
+  if (p && p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->version >= SKETCH_VERSION)
+    send_message(g, p, &m);
+}
+
 enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct manifest *m) {
   struct peer *p = partner(g, peer, job);
   if (!p)

@@ -352,6 +352,36 @@ static void on_pool(struct gossip *g, struct peer *p, const struct message *m) {
     g->events->on_pool(g->config.events_context, peer_index(g, p), job, &m->pool.words);
 }
 
+/* ---- SKETCH -------------------------------------------------------------------------------------------------------------- */
+
+static enum err sketch_judge(const struct gossip *g, const struct peer *p, const struct signed_sketch *s,
+                             size_t *out_job) {
+  if (memcmp(s->swarm.bytes, g->config.swarm, sizeof s->swarm.bytes) != 0)
+    return ERR_SWARM;
+  size_t job = common_job(g, p, &s->job);
+  if (job == SIZE_MAX)
+    return ERR_JOB;
+  if (!digest_equal(&s->schema, &g->jobs[job].config->schema))
+    return ERR_SCHEMA;
+  if (!digest_equal(&s->contract, &g->jobs[job].config->contract))
+    return ERR_CONTRACT;
+  *out_job = job;
+  return g->seals->verify_sketch(s);
+}
+
+static void on_sketch(struct gossip *g, struct peer *p, const struct message *m) {
+  struct signed_sketch s;
+  size_t job = 0;
+  enum err e = signed_sketch_read(m->sketch, SIGNED_SKETCH_BYTES, &s);
+  if (e == ERR_OK)
+    e = sketch_judge(g, p, &s, &job);
+  if (e == ERR_OK) {
+    g->events->on_sketch(g->config.events_context, peer_index(g, p), job, &s, m->sketch);
+    return;
+  }
+  refuse(g, p, "a sketch", e);
+}
+
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
 
 void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8_t *plain, size_t n) {
@@ -378,6 +408,7 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
       [MESSAGE_FOUND] = membership_on_found,
       [MESSAGE_RELAY] = relay_on_relay,
       [MESSAGE_NOT_RELAYED] = relay_on_not_relayed,
+      [MESSAGE_SKETCH] = on_sketch,
   };
   struct message m;
   bool is_known = p->slots[SLOT_LIVE]->version >= message_version(type);

@@ -42,5 +42,6 @@ const struct seals seals_noise = {
     .open = session_open_frame,
     .verify_manifest = manifest_verify,
     .verify_job_file = job_file_verify,
+    .verify_sketch = signed_sketch_verify,
     .members_seal = members_seal,
 };

@@ -45,6 +45,7 @@ struct seals {
   /* ERR_SIGNATURE. */
   enum err (*verify_manifest)(const struct manifest *m);
   enum err (*verify_job_file)(const struct job_file *f);
+  enum err (*verify_sketch)(const struct signed_sketch *s);
 
   /* How the table of members signs and checks; `own` is borrowed for its life. */
   struct members_seal (*members_seal)(const struct node_self *own);

@@ -26,6 +26,7 @@ enum { N_RECORD_MAGIC = sizeof RECORD_MAGIC - 1, N_RECORD_MAGIC_NAME = N_RECORD_
   X(MANIFEST, "manifest")                                                                                              \
   X(PAYLOAD, "payload")                                                                                                \
   X(FAILED, "failed")                                                                                                  \
+  X(AFFINITY, "affinity")                                                                                              \
   X(DONE, "done")                                                                                                      \
   X(TRAINED, "trained")                                                                                                \
   X(WRITTEN, "written")                                                                                                \

@@ -318,6 +318,12 @@ static enum err feed_written(struct replay *r, uint64_t now_ms) {
   return ERR_OK;
 }
 
+static double double_of_bits(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 static enum err feed_peer(struct replay *r, const struct record_head *h) {
   struct round_machine *m = r->machine;
   const struct record_input *in = &r->in;
@@ -340,6 +346,9 @@ static enum err feed_peer(struct replay *r, const struct record_head *h) {
     break;
   case RECORD_PAYLOAD:
     return feed_payload(r, peer, h->at_ms);
+  case RECORD_AFFINITY:
+    round_set_affinity(m, peer, double_of_bits(in->first));
+    break;
   case RECORD_FAILED:
     round_on_failed(m, peer, in->reason, h->at_ms);
     break;

@@ -26,6 +26,8 @@ enum err round_new(const struct round_config *config, const struct round_self *s
   for (size_t i = 0; i < self->n_peers; i++) {
     inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
     peers[i].link_reason = ERR_NO_SESSION;
+    peers[i].is_placed = !config->is_clustered;
+    peers[i].affinity = 1;
     peers[i].arrival_ms = -1;
   }
   *out_machine = m;
@@ -304,6 +306,22 @@ void round_on_written(struct round_machine *m, struct scribe_result *result, uin
 
 /* ---- peers -------------------------------------------------------------------------------------------------------- */
 
+void round_set_affinity(struct round_machine *m, size_t peer, double affinity) {
+  struct round_peer *p = &m->peers[peer];
+  uint64_t bits;
+  memcpy(&bits, &affinity, sizeof bits);
+  HEAR(m, AFFINITY, .peer = peer, .first = bits);
+  machine_wake(m);
+  p->is_placed = true;
+  p->affinity = affinity;
+  if (round_peer_is_elsewhere(p)) {
+    m->ports->inbox.cancel(m->self.context, peer);
+    inbox_disconnected(&p->inbox);
+  }
+  machine_look_after(m, peer);
+  m->ports->state_changed(m->self.context);
+}
+
 static uint64_t waiting_bytes(const struct round_machine *m) {
   uint64_t n = 0;
   for (size_t i = 0; i < m->self.n_peers; i++)
@@ -326,7 +344,7 @@ static uint64_t room_for(const struct round_machine *m, const struct round_peer 
 static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
   struct round_peer *p = &m->peers[peer];
   due_set(&m->pump_ms, peer, DUE_NEVER);
-  if (!p->has_session || !p->has_hello || p->is_quarantined)
+  if (!p->has_session || !p->has_hello || p->is_quarantined || round_peer_is_elsewhere(p))
     return;
   inbox_pump(&p->inbox, &m->ports->inbox, m->self.context, now_ms, room_for(m, p));
   if (!inbox_is_current(&p->inbox))
@@ -526,9 +544,8 @@ static enum phase shown_phase(const struct round_machine *m) {
 }
 
 void round_fill_state(const struct round_machine *m, size_t peer, struct wire_state *out_state) {
-  (void)peer;
   *out_state = (struct wire_state){
-      .follows = true,
+      .follows = !round_peer_is_elsewhere(&m->peers[peer]),
       .degree = (uint16_t)m->self.n_peers,
       .phase = shown_phase(m),
       .round = m->committed.round,

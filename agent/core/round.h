@@ -68,6 +68,7 @@ struct round_config {
    * never. */
   uint64_t hold_ms;
   bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
+  bool is_clustered;  /* peers are merged once round_set_affinity has placed them, and met then */
   bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
 };
 
@@ -88,6 +89,7 @@ enum round_input_kind {
   INPUT_MANIFEST,
   INPUT_PAYLOAD,
   INPUT_FAILED,
+  INPUT_AFFINITY,
   INPUT_DONE,
   INPUT_TRAINED,
   INPUT_WRITTEN,
@@ -109,7 +111,8 @@ struct round_input {
   size_t peer;     /* SIZE_MAX: none */
   bool flag;       /* SESSION: it is up. HELLO: with a proof. TIGHT */
   enum err reason; /* of SESSION, REFUSED_JOB, FAILED; DONE: the outcome */
-  /* START: lengths of half and model. DONE: the sequence. EPOCH_…: above, boot epoch. TRAFFIC: sent, received. ROLL_BACK: at */
+  /* START: lengths of half and model. DONE: the sequence. EPOCH_…: above, boot epoch. TRAFFIC: sent, received. ROLL_BACK: at. AFFINITY: the
+   * bits of the number */
   uint64_t first, second;
   struct round_label label; /* ROLL_BACK */
   /* START: store_resume and positions [n]. HELLO: hello_job and the proof's manifest. STATE: wire_state. MANIFEST, PAYLOAD:
@@ -200,6 +203,12 @@ void round_roll_back_view(const struct round_machine *m, struct round_roll_back_
 
 /* "rolled back to 380: bad sensor". The text is from outside: show it escaped. */
 void notice_text(const struct wire_notice *n, char out_text[MAX_REASON_BYTES]);
+
+/* What a peer's weight is multiplied by, 0 … 1, in a job that is clustered (agent/core/cluster.h). 0: it is of another group:
+ * it stays connected and is not awaited, nothing of it is fetched or merged, no number of its is followed, and it is told that we do not
+ * follow it. A peer that has no place yet is fetched and awaited, and not merged. min_peers then counts no more peers than are not of another
+ * group. */
+void round_set_affinity(struct round_machine *m, size_t peer, double affinity);
 
 /* While it is tight there is no room for an update: rounds are trained and merged, but published as none. */
 void round_set_tight(struct round_machine *m, bool is_tight);

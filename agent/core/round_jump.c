@@ -6,7 +6,8 @@ static uint64_t highest_round(const struct round_machine *m) {
 }
 
 static bool may_vouch(const struct round_peer *p) {
-  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK;
+  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK &&
+         !round_peer_is_elsewhere(p);
 }
 
 /* The (f+1)-th highest committed round among the m peers with a session, f = ⌊m/3⌋: what f liars cannot make up. With
@@ -136,9 +137,9 @@ void machine_tick_jumping(struct round_machine *m, uint64_t now_ms) {
   }
 }
 
-/* Work can be equal from the first round on only where the peer has counted its samples. */
+/* Work can be equal from the first round on only where the peer has counted its samples; and a joiner's first model is its group's. */
 static bool is_met(const struct round_machine *m, const struct round_peer *p) {
-  return p->has_state && (!m->config->is_steps_auto || p->epoch_steps > 0);
+  return p->has_state && p->is_placed && (!m->config->is_steps_auto || p->epoch_steps > 0);
 }
 
 /* Peers not met by the end are absent until their HELLO: who has said it and whose STATE is on its way is not. */

@@ -102,7 +102,7 @@ static void fill_row(struct round_machine *m, struct merge_peer *row) {
   if (e == ERR_STALE && round_peer_missing_reason(p) != ERR_LATE)
     p->last_reason = round_peer_missing_reason(p); /* says why it is that old */
   if (row->use)
-    row->weight = mixing_stale(weight_of(m, row->peer), row->lag);
+    row->weight = mixing_stale(weight_of(m, row->peer) * p->affinity, row->lag);
 }
 
 static struct copy_place copy_place(const struct chain_place *c) {
@@ -270,6 +270,14 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
     machine_release(m);
 }
 
+/* Peers of another group do not count: nobody is alone for want of them. */
+static uint32_t min_peers(const struct round_machine *m) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    n += !round_peer_is_elsewhere(&m->peers[i]);
+  return n < m->config->min_peers ? n : m->config->min_peers;
+}
+
 /* An adoption that found no usable copy goes back to meeting; everything else is committed. */
 void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms) {
   uint32_t n_merged = 0;
@@ -280,7 +288,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
     machine_jump_failed(m, now_ms);
     return;
   }
-  bool is_short = !is_jump(r) && n_merged < m->config->min_peers;
+  bool is_short = !is_jump(r) && n_merged < min_peers(m);
   bool stays = is_short || (r->kind == JOB_MERGE && !is_jump(r) && machine_marks_time(m));
   struct round_label label =
       stays ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};

@@ -7,12 +7,18 @@ enum err round_peer_refusal(const struct round_peer *p) {
   return is_refused ? p->link_reason : ERR_OK;
 }
 
+bool round_peer_is_elsewhere(const struct round_peer *p) {
+  return p->is_placed && p->affinity <= 0;
+}
+
 /* Why nothing of it may be merged, however fresh it is. */
 static enum err exclusion_of(const struct round_peer *p) {
   if (p->is_quarantined)
     return ERR_QUARANTINED;
   if (round_peer_refusal(p) != ERR_OK)
     return round_peer_refusal(p);
+  if (round_peer_is_elsewhere(p))
+    return ERR_GROUP;
   return p->has_state && !p->state.follows ? ERR_NOT_FOLLOWING : ERR_OK;
 }
 
@@ -43,8 +49,8 @@ uint64_t round_peer_vouched(const struct round_peer *p, bool must_prove) {
 }
 
 bool round_peer_is_source(const struct round_peer *p) {
-  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK &&
-         p->state.round > 0 && p->inbox.newest.sequence > 0;
+  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK && p->is_placed &&
+         p->affinity > 0 && p->state.round > 0 && p->inbox.newest.sequence > 0;
 }
 
 enum err round_peer_missing_reason(const struct round_peer *p) {
@@ -61,6 +67,8 @@ enum err round_peer_missing_reason(const struct round_peer *p) {
 enum err round_peer_copy_check(const struct round_peer *p) {
   if (exclusion_of(p) != ERR_OK)
     return exclusion_of(p);
+  if (!p->is_placed)
+    return ERR_GROUP;
   if (p->next.mark.sequence == 0)
     return round_peer_missing_reason(p);
   if (p->next.samples == 0)

@@ -44,11 +44,13 @@ struct round_peer {
   bool is_slow_to_download;    /* its full copy did not come at a bearable speed in that jump */
   bool is_heard;               /* in the gather that runs or ran last */
   bool has_open_sample;        /* it was missing, and is sampled with its true lateness when it comes */
+  bool is_placed;              /* its affinity is known */
   enum err link_reason;        /* why there is no session; ERR_OK while one stands */
   enum err job_reason;         /* why the job is refused: stands until a HELLO says otherwise */
   uint32_t epoch_steps;        /* as it said last; 0: never */
   struct peer_state state;     /* as it said last */
   uint64_t round_told;         /* that it has committed, by its last HELLO or STATE */
+  double affinity;             /* its weight is multiplied by; 0: it is of another group */
   struct wire_notice *noticed; /* own: what its last STATE told, sessions and all; NULL: nothing */
   uint32_t missed_without_session, missed_with_session; /* in a row */
 
@@ -69,7 +71,7 @@ struct round_peer {
   uint32_t last_lag;
 };
 
-/* ERR_OK: it is waited for. Else why not: the reason of its refusal, ERR_QUARANTINED, ERR_NOT_FOLLOWING, ERR_PAUSED,
+/* ERR_OK: it is waited for. Else why not: the reason of its refusal, ERR_QUARANTINED, ERR_GROUP, ERR_NOT_FOLLOWING, ERR_PAUSED,
  * ERR_FINISHED, ERR_ABSENT, ERR_SLOW. */
 enum err round_peer_standing(const struct round_peer *p);
 
@@ -86,6 +88,9 @@ uint64_t round_peer_vouched(const struct round_peer *p, bool must_prove);
 
 /* It knows a model that can be fetched from it now. */
 bool round_peer_is_source(const struct round_peer *p);
+
+/* It is of another group of sites (agent/core/cluster.h). */
+bool round_peer_is_elsewhere(const struct round_peer *p);
 
 /* The reason shown for a round that did not merge anything new of it. */
 enum err round_peer_missing_reason(const struct round_peer *p);

@@ -37,6 +37,7 @@ static const struct field config_fields[] = {
     OF(UP_TO, every_ms, MAX_TIME_MS),
     OF(UP_TO, hold_ms, MAX_TIME_MS),
     OF(BOOL, is_pooled),
+    OF(BOOL, is_clustered),
     OF(BOOL, is_steps_auto),
 #undef OF
 };
@@ -120,6 +121,8 @@ static const struct field peer_fields[] = {
     OF(BOOL, is_absent),
     OF(BOOL, is_slow),
     OF(BOOL, is_quarantined),
+    OF(BOOL, is_placed),
+    OF(ANY, affinity),
     OF(ANY, missed_without_session),
     OF(ANY, missed_with_session),
     OF(BOOL, has_news),

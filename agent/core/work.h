@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "crypto/manifest.h"
+#include "models/clustering/sketch.h"
 #include "models/data/scale.h"
 #include "models/judging/metrics.h"
 #include "store/store.h"
@@ -128,6 +129,11 @@ struct trainer_result {
   struct continual_figures continual;   /* any kind */
   bool has_new_task;                    /* JOB_TRAIN: it began with this training */
   char shadow_note[MAX_REASON_BYTES];   /* any kind: what is worth a line in the log, or "" */
+
+  /* JOB_LOAD, JOB_SCALE, JOB_TRAIN of a job that is clustered: this site's sketch where it is news, and why there is none, or "" */
+  bool has_sketch;
+  struct sketch sketch;
+  char sketch_note[MAX_REASON_BYTES];
 };
 
 void trainer_job_free(struct trainer_job *job);

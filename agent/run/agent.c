@@ -330,8 +330,9 @@ static uint64_t tick(struct agent *a, uint64_t now_ms) {
   for (size_t i = 0; i < a->n_jobs; i++) {
     if (a->jobs[i]->is_stopped)
       continue;
-    uint64_t job_ms = round_tick(a->jobs[i]->round, now_ms);
+    uint64_t cluster_ms = clustering_turn(a->jobs[i], now_ms), job_ms = round_tick(a->jobs[i]->round, now_ms);
     due_ms = job_ms < due_ms ? job_ms : due_ms;
+    due_ms = cluster_ms < due_ms ? cluster_ms : due_ms;
   }
   return due_ms;
 }

@@ -36,10 +36,17 @@ static void tell_line(struct agent_job *j, const char *line) {
 static void tell_job(struct agent_job *j) {
   const struct job_config *job = &j->config->job;
   const struct arch *arch = schema_arch(j->schema);
-  char from[JOB_WORDS_BYTES], line[JOB_WORDS_BYTES + 32];
+  char from[JOB_WORDS_BYTES], line[JOB_WORDS_BYTES + MAX_REASON_BYTES];
   if (job->init_version > 0) {
     job_words_write(job->init_name, job->init_version, from);
     snprintf(line, sizeof line, "init from: %s\n", from);
+    tell_line(j, line);
+  }
+  if (job->cluster.is_on) {
+    const struct cluster_settings *c = &job->cluster;
+    snprintf(line, sizeof line,
+             "cluster: groups %" PRIu32 " of %" PRIu32 ", steps %" PRIu32 ", kappa %.9g, shift %.9g\n", c->groups.n,
+             c->groups.most, c->steps, c->kappa, c->shift);
     tell_line(j, line);
   }
   if (arch->n_trained < arch->n_parameters) {
@@ -129,6 +136,7 @@ void job_free(struct agent_job *j) {
   round_free(j->round);
   recorder_free(j->recorder);
   pool_free(j->pool);
+  cluster_free(j->cluster);
   outbox_done(&j->outbox);
   schema_free(j->schema);
   free(j->schema_text);
@@ -177,6 +185,8 @@ enum err job_start_round(struct agent_job *j) {
   enum err e = pooling_start(j);
   if (e == ERR_OK)
     e = round_new(&j->rules, &self, &agent_round_ports, &j->round);
+  if (e == ERR_OK)
+    e = clustering_start(j);
   return e == ERR_OK ? recording_start(j) : e;
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "agent/config.h"
+#include "agent/core/cluster.h"
 #include "agent/core/disk.h"
 #include "agent/core/pool.h"
 #include "agent/core/recorder.h"
@@ -61,6 +62,7 @@ struct agent_job {
   struct round_machine *round;
   struct recorder *recorder; /* of it; NULL: off */
   struct outbox outbox;
+  struct cluster *cluster;                                          /* NULL unless sites are grouped */
   struct pool *pool;                                                /* NULL unless the job's scaling is pooled */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct shadow_figures shadow;
@@ -254,6 +256,15 @@ void pooling_on_words(struct agent_job *j, size_t peer, const struct wire_pool *
 
 /* Whether it waits for peers' statistics, and whose: "mec-03, mec-09". */
 bool pooling_waits(const struct agent_job *j, char *out_names, size_t capacity);
+
+/* clustering.c: groups of sites; nothing happens in other jobs. After job->round is made. */
+MUST_USE enum err clustering_start(struct agent_job *j);
+void clustering_on_result(struct agent_job *j, const struct trainer_result *r);
+void clustering_on_epoch(struct agent_job *j, uint64_t boot_epoch);
+void clustering_on_hello(struct agent_job *j, size_t peer);
+void clustering_on_gone(struct agent_job *j, size_t peer); /* its session, or the job there */
+void clustering_on_sketch(struct agent_job *j, size_t peer, const struct signed_sketch *s, const uint8_t *bytes);
+uint64_t clustering_turn(struct agent_job *j, uint64_t now_ms); /* when it is due again */
 
 /* status.c: what the agent says of itself. */
 json_t *status_json(const struct agent_job *j, uint64_t now_ms);

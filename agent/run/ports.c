@@ -26,8 +26,10 @@ static void on_session(void *context, size_t peer, bool is_up, enum err reason) 
   for (size_t i = 0; i < a->n_jobs; i++)
     if (!a->jobs[i]->is_stopped) {
       round_on_session(a->jobs[i]->round, peer, is_up, reason, clock_ms());
-      if (!is_up)
+      if (!is_up) {
         pooling_on_gone(a->jobs[i], peer);
+        clustering_on_gone(a->jobs[i], peer);
+      }
     }
   book_on_session(a, peer, is_up);
   const char *name = is_up ? "peer-connected" : "peer-disconnected";
@@ -55,12 +57,14 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
     gossip_count(j->agent->gossip, peer, ERR_FALSE_HISTORY);
   round_on_hello(j->round, peer, hello, is_proved ? &proof : NULL, clock_ms());
   pooling_on_hello(j, peer);
+  clustering_on_hello(j, peer);
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
   struct agent_job *j = job_of(context, job);
   round_on_refused_job(j->round, peer, reason, clock_ms());
   pooling_on_gone(j, peer);
+  clustering_on_gone(j, peer);
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
@@ -131,6 +135,10 @@ static void on_pool(void *context, size_t peer, size_t job, const struct wire_po
   pooling_on_words(job_of(context, job), peer, pool);
 }
 
+static void on_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes) {
+  clustering_on_sketch(job_of(context, job), peer, s, bytes);
+}
+
 static void on_ask_job(void *context, size_t peer, const struct digest *job) {
   book_on_ask(context, peer, job);
 }
@@ -150,6 +158,7 @@ const struct gossip_events agent_gossip_events = {
     .on_answer = on_answer,
     .on_done = on_done,
     .on_pool = on_pool,
+    .on_sketch = on_sketch,
     .on_ask_job = on_ask_job,
     .on_job_file = on_job_file,
     .fill_hello = fill_hello,
@@ -404,6 +413,7 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
   }
   if (is_load && e == ERR_OK)
     pooling_on_loaded(j, r);
+  clustering_on_result(j, r);
   round_on_trained(j->round, r, clock_ms());
 }
 
@@ -412,6 +422,8 @@ static void take_epoch(struct agent_job *owner, uint64_t boot_epoch) {
   struct agent *a = owner->agent;
   a->boot_epoch = boot_epoch;
   gossip_set_boot_epoch(a->gossip, boot_epoch);
+  for (size_t i = 0; i < a->n_jobs; i++)
+    clustering_on_epoch(a->jobs[i], boot_epoch);
   for (size_t i = 0; i < a->n_jobs; i++)
     if (a->jobs[i] != owner && !a->jobs[i]->is_stopped)
       round_epoch_rose(a->jobs[i]->round, boot_epoch);

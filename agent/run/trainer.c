@@ -12,6 +12,7 @@
 #include "agent/run/kernels.h"
 #include "agent/run/mailbox.h"
 #include "agent/run/shadow.h"
+#include "agent/run/sketching.h"
 #include "agent/run/snapshot.h"
 #include "agent/site_job.h"
 #include "base/must.h"
@@ -48,6 +49,7 @@ struct trainer {
   struct buffer
       committed; /* the learner's half as it was before the last JOB_RESTORE, until JOB_TRAIN, sealed part and all */
   struct shadow shadow;
+  struct sketching sketching;
   bool has_unpublished; /* a training succeeded whose x̂' is not durable yet */
 };
 
@@ -55,6 +57,7 @@ struct trainer {
 
 static void unload(struct trainer *t) {
   shadow_close(&t->shadow);
+  sketching_done(&t->sketching);
   learner_free(t->learner);
   kernels_close(t->kernels);
   splits_close(&t->data);
@@ -291,6 +294,26 @@ static enum err take_warm(struct trainer *t, const struct trainer_job *job, stru
   return e;
 }
 
+/* Pooled data are not scaled yet: JOB_SCALE comes. */
+static bool is_scaled(const struct trainer *t) {
+  return t->config.site_job->job.contract->scale.rule != SCALE_POOLED || t->data.train->scale.n > 0;
+}
+
+static enum err start_sketching(struct trainer *t, struct trainer_result *result) {
+  const struct job_config *job = &t->config.site_job->job;
+  const struct work_hook hook = {stop_or_go_on, t};
+  const struct learner_config like = learner_config(t);
+  if (!job->cluster.is_on || !is_scaled(t))
+    return ERR_OK;
+  t->sketching = (struct sketching){.settings = &job->cluster, .seed = t->config.init};
+  if (t->config.state_dir && sketching_path(t->config.state_dir, job->name, job->version, t->sketching.path) != ERR_OK)
+    t->sketching.path[0] = '\0';
+  enum err e = sketching_start(&t->sketching, &like, t->data.train, &hook, result);
+  if (e != ERR_OK)
+    say(result, "the direction of this site's data: %s", err_sentence(e));
+  return e;
+}
+
 static size_t half_of(const struct trainer *t, const struct buffer *snapshot) {
   return learner_half_measure(t->learner, snapshot->bytes, snapshot->n_bytes);
 }
@@ -311,6 +334,8 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
       (e = restore(t, &half, &model, result)) == ERR_OK && (e = restore_tasks(t, &sealed, result)) == ERR_OK &&
       (e = take_warm(t, job, result)) == ERR_OK)
     e = open_shadow(t, job, result);
+  if (e == ERR_OK)
+    e = start_sketching(t, result);
 out:
   scale_done(&of_half);
   scale_done(&of_model);
@@ -349,12 +374,13 @@ static enum err rescale(struct trainer *t, struct trainer_job *job, struct train
   enum { N_SETS = 4 };
   struct dataset *const sets[N_SETS] = {t->data.train, t->data.validation, t->data.test, t->global_test};
   enum err e = ERR_OK;
-  (void)result;
   MUST(t->learner != NULL && t->scale_text.n_bytes == 0);
   for (size_t i = 0; i < N_SETS && e == ERR_OK; i++)
     if (sets[i] != NULL)
       e = dataset_rescale(sets[i], contract, &job->scale);
-  return e == ERR_OK ? snapshot_scale_text(&t->data.train->scale, &t->scale_text) : e;
+  if (e == ERR_OK)
+    e = snapshot_scale_text(&t->data.train->scale, &t->scale_text);
+  return e == ERR_OK ? start_sketching(t, result) : e;
 }
 
 /* ---- snapshots ---- */
@@ -463,6 +489,17 @@ static struct continual_figures figures_of(const struct learner *l) {
                                     .n_replay = s.n_replay};
 }
 
+/* Local steps, and whether this site's data still pull where they did. */
+static enum err train_and_look(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  const struct learner_config like = learner_config(t);
+  enum err e;
+  if ((e = sketching_before(&t->sketching, &like, t->data.train, &hook, result)) != ERR_OK ||
+      (e = local_steps(t, job, result)) != ERR_OK)
+    return e;
+  return sketching_after(&t->sketching, &like, t->data.train, &hook, result);
+}
+
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
@@ -472,7 +509,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
   shadow_round(&t->shadow, clock_s());
   const struct continual_figures before = figures_of(t->learner);
   enum err e;
-  if ((e = local_steps(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
+  if ((e = train_and_look(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
     e = keep_half(t, job->wants_copy_root, result);
   t->has_unpublished = e == ERR_OK;
   const struct continual_figures after = figures_of(t->learner);

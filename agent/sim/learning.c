@@ -98,6 +98,7 @@ static void set_rounds(struct sim *s, const struct config *c, const struct site_
     *config = rounds;
   }
   config->encoding = rounds.encoding;
+  config->is_clustered = rounds.is_clustered;
   config->link_bytes = codec_bound(job->job.contract->codec, n);
   config->full_bytes = codec_full_bytes(n);
   config->payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
@@ -130,6 +131,8 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
       l->jobs[i].part = (uint32_t)i + 1;
   }
   set_rounds(s, c, job, l, options->sets_rounds);
+  s->cluster = (struct cluster_config){
+      .wish = job->job.cluster.groups, .kappa = job->job.cluster.kappa, .seed = l->first_weights};
   return ERR_OK;
 }
 

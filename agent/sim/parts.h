@@ -35,6 +35,15 @@ extern const struct gossip_events sim_gossip_events;
 extern const struct round_ports sim_round_ports;
 void sim_note(struct sim_agent *a, const char *name, size_t peer, const char *text);
 
+/* grouping.c: nothing happens where sites are not grouped */
+void sim_group_start(struct sim_agent *a);
+void sim_group_end(struct sim_agent *a);
+void sim_group_on_result(struct sim_agent *a, const struct trainer_result *r);
+void sim_group_on_epoch(struct sim_agent *a, uint64_t boot_epoch);
+void sim_group_on_session(struct sim_agent *a, size_t peer, bool is_there);
+void sim_group_on_sketch(struct sim_agent *a, size_t peer, const struct signed_sketch *s, const uint8_t *bytes);
+uint64_t sim_group_turn(struct sim_agent *a); /* when it is due again */
+
 /* What is held of n bytes of an update that was said to have them. */
 size_t sim_held(const struct sim *s, uint64_t n);
 

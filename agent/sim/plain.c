@@ -103,6 +103,21 @@ static struct members_seal members_seal(const struct node_self *own) {
                                verify_accusation};
 }
 
+static struct signature signature_of_sketch(const struct signed_sketch *s) {
+  uint8_t bytes[SIGNED_SKETCH_BYTES];
+  signed_sketch_write(s, bytes);
+  return signature_over(bytes, SIGNED_SKETCH_BYTES - SIGNATURE_BYTES);
+}
+
+void plain_sign_sketch(struct signed_sketch *s, const struct identity_key *own) {
+  s->origin = *own;
+  s->signature = signature_of_sketch(s);
+}
+
+static enum err verify_sketch(const struct signed_sketch *s) {
+  return compare(&s->signature, signature_of_sketch(s));
+}
+
 /* Nobody has one to sign. */
 static enum err verify_job_file(const struct job_file *f) {
   (void)f;
@@ -243,5 +258,6 @@ const struct seals plain_seals = {
     .open = open_frame,
     .verify_manifest = verify_manifest,
     .verify_job_file = verify_job_file,
+    .verify_sketch = verify_sketch,
     .members_seal = members_seal,
 };

@@ -15,5 +15,6 @@ struct identity_key plain_key(size_t number);
 
 /* Sets origin and signature. */
 void plain_sign(struct manifest *m, const struct identity_key *own);
+void plain_sign_sketch(struct signed_sketch *s, const struct identity_key *own);
 
 #endif

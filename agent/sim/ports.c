@@ -34,6 +34,8 @@ static struct sim_agent *touch(void *context) {
 static void on_session(void *context, size_t peer, bool is_up, enum err reason) {
   struct sim_agent *a = touch(context);
   round_on_session(a->machine, peer, is_up, reason, sim_clock_ms(a));
+  if (!is_up)
+    sim_group_on_session(a, peer, false);
 }
 
 static void on_hello(void *context, size_t peer, size_t job, const struct hello_job *hello) {
@@ -48,18 +50,26 @@ static void on_hello(void *context, size_t peer, size_t job, const struct hello_
     gossip_count(a->node, peer, ERR_FALSE_HISTORY);
   }
   round_on_hello(a->machine, peer, hello, is_proved ? &proof : NULL, sim_clock_ms(a));
+  sim_group_on_session(a, peer, true);
 }
 
 static void on_refused_job(void *context, size_t peer, size_t job, enum err reason) {
   struct sim_agent *a = touch(context);
   (void)job;
   round_on_refused_job(a->machine, peer, reason, sim_clock_ms(a));
+  sim_group_on_session(a, peer, false);
 }
 
 static void on_state(void *context, size_t peer, size_t job, const struct wire_state *state) {
   struct sim_agent *a = touch(context);
   (void)job;
   round_on_state(a->machine, peer, state, sim_clock_ms(a));
+}
+
+static void on_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes) {
+  struct sim_agent *a = touch(context);
+  (void)job;
+  sim_group_on_sketch(a, peer, s, bytes);
 }
 
 static void on_manifest(void *context, size_t peer, size_t job, const struct manifest *m, const uint8_t *bytes) {
@@ -197,6 +207,7 @@ const struct gossip_events sim_gossip_events = {
     .on_refused_job = on_refused_job,
     .on_state = on_state,
     .on_manifest = on_manifest,
+    .on_sketch = on_sketch,
     .on_payload = on_payload,
     .on_fetch_failed = on_fetch_failed,
     .on_answer = on_answer,

@@ -370,6 +370,7 @@ static void start_machine(struct sim_agent *a) {
     sim_own_config(a)->meet_ms = 0;
   }
   MUST(round_new(sim_config(a), &self, &sim_round_ports, &a->machine) == ERR_OK);
+  sim_group_start(a);
   if (a->sim->watch.made)
     a->sim->watch.made(a->sim->watch.context, a);
   struct store_resume resume = resume_of(d);
@@ -411,6 +412,7 @@ void sim_kill(struct sim *s, size_t which) {
   sim_close_wires(s, which, SIZE_MAX);
   node_free(a->node);
   round_free(a->machine);
+  sim_group_end(a);
   a->node = NULL;
   a->machine = NULL;
 }
@@ -489,7 +491,9 @@ static void settle(struct sim_agent *a) {
   do {
     a->is_touched = false;
     round_set_traffic(a->machine, gossip_sent_bytes(a->node), gossip_received_bytes(a->node));
+    uint64_t group_ms = sim_group_turn(a);
     next_ms = round_tick(a->machine, now_ms);
+    next_ms = group_ms < next_ms ? group_ms : next_ms;
     link_poll(a->node, NULL, 0, 0);
     take_notes(a);
   } while ((a->is_touched || node_due_ms(a->node) <= now_ms) &&
@@ -518,6 +522,7 @@ void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
   r->label = job->label;
   run[job->kind](a, job, r);
   trainer_job_free(job);
+  sim_group_on_result(a, r);
   round_on_trained(a->machine, r, sim_clock_ms(a));
 }
 
@@ -537,8 +542,10 @@ static void handle(struct sim_agent *a, struct sim_event *e) {
     break;
   case SIM_WRITTEN: {
     struct scribe_result *r = e->data;
-    if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK)
+    if (r->kind == SCRIBE_RAISE_EPOCH && r->error == ERR_OK) {
       gossip_set_boot_epoch(a->node, r->boot_epoch);
+      sim_group_on_epoch(a, r->boot_epoch);
+    }
     round_on_written(a->machine, r, sim_clock_ms(a));
     break;
   }

@@ -23,6 +23,7 @@
 #ifndef AGENT_SIM_SIM_H
 #define AGENT_SIM_SIM_H
 
+#include "agent/core/cluster.h"
 #include "agent/core/round_machine.h"
 #include "agent/sim/host.h"
 #include "agent/sim/invariants.h"
@@ -118,6 +119,8 @@ struct sim_agent {
   struct sim_peer *peers;
   uint32_t samples;
 
+  struct cluster *cluster; /* of this life; NULL unless the simulation's sites are grouped */
+
   /* at any time */
   struct sim_host host;
   uint32_t fail_trainings;  /* so many more end with fail_with */
@@ -210,6 +213,8 @@ struct sim {
   struct rng rng;
   struct gossip_job_config job;
   struct round_config config; /* of all agents that have none of their own */
+  /* With config.is_clustered, which a trainer that finds sketches sets: how sites are grouped; who and whose is filled in. */
+  struct cluster_config cluster;
   struct sim_watch watch;
   /* Is this frame lost, beside what the link model says? NULL: no. */
   bool (*lose)(struct sim *s, size_t from, size_t to, uint8_t type);

@@ -14,6 +14,8 @@ static struct learner_config config_like(const struct learner_config *like, uint
   config.train_seed = 0;
   config.part = 0;
   config.n_copies = 0;
+  config.continual = NULL;
+  config.train.proximal = 0;
   return config;
 }
 

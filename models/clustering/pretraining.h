@@ -1,6 +1,6 @@
 /* The pre-training update: what a fixed number of mini-batches from the job's first weights do with this site's data, as a
  * sketch (FlexCFL, Duan et al. 2022: 50 of them). The rate is constant and the order of samples that of seed 0 everywhere, so that
- * sites with the same data have the same sketch. Thread: the trainer's. */
+ * sites with the same data have the same sketch; where tasks come in turn all count at once. Thread: the trainer's. */
 #ifndef MODELS_CLUSTERING_PRETRAINING_H
 #define MODELS_CLUSTERING_PRETRAINING_H
 

@@ -39,3 +39,7 @@ double mixing_by_samples(const uint32_t *counts, size_t n_counts, size_t which, 
 double mixing_stale(double weight, uint32_t lag) {
   return weight / sqrt(1.0 + lag);
 }
+
+double mixing_affinity(double kappa, double cosine) {
+  return exp(kappa * (cosine - 1));
+}

@@ -15,4 +15,8 @@ double mixing_by_samples(const uint32_t *counts, size_t n_counts, size_t which, 
 /* A contribution of lag s weighs w / (1 + s)^½. */
 double mixing_stale(double weight, uint32_t lag);
 
+/* exp(κ·(cos − 1)), 1 … e^−2κ: what similar sites weigh to each other, a_ij ∝ exp(κ·cos(Δ_i, Δ_j)), scaled so that weights only
+ * shrink: what is missing goes to oneself, and symmetric weights stay so. κ ≥ 0; 0: 1. */
+double mixing_affinity(double kappa, double cosine);
+
 #endif

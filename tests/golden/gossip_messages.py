@@ -72,6 +72,7 @@ MESSAGES = {
     "found": digest(0x30) + u8(1),
     "relay": digest(0x30) + u8(1) + bytes(range(0xA0, 0xC8)),
     "not-relayed": digest(0x30) + u8(BACKLOG),
+    "sketch": b"\x5c" * 733,
     "job-file": b"\x01a signed object, read by whoever knows its form",
 }
 

@@ -87,6 +87,11 @@ def accusation(key, swarm, accused, epoch, refutation):
     return body + key.sign(b"starling/v1/accusation\0" + body)
 
 
+def signed_sketch(key, swarm, job, schema, contract, epoch, serial, cells):
+    body = b"\1" + swarm + job + schema + contract + raw(key) + struct.pack("<QI", epoch, serial) + cells
+    return body + key.sign(b"starling/v1/sketch\0" + body)
+
+
 def frame(key, kind, index, counter, plain):
     head = b"STL1" + struct.pack("<BBHIIQ", kind, 0, 0, index, len(plain), counter)
     return head + ChaCha20Poly1305(key).encrypt(bytes(4) + struct.pack("<Q", counter), plain, head)
@@ -114,6 +119,8 @@ def vectors():
         "statement": statement(key, swarm, 0x0102030405060708, 2, 0, "mec-07", "tcp://10.0.0.7:7411 tcp://[fd00::7]:7411"),
         "statement_leaves": statement(key, swarm, 1, 3, 1, "", ""),
         "accusation": accusation(key, swarm, some_root, 0x0102030405060708, 2),
+        "signed_sketch": signed_sketch(key, swarm, b"\x22" * 32, b"\x33" * 32, b"\x44" * 32, 0x0102030405060708, 2,
+                                       bytes(3 * i & 0xFF for i in range(512))),
         "chain_start": h(some_root),
         "chain_next": h(h(some_root), some_copy),
     }

@@ -197,6 +197,12 @@ static struct message example_not_relayed(void) {
   return (struct message){.type = MESSAGE_NOT_RELAYED, .not_relayed = {key_filled(0x30), ERR_BACKLOG}};
 }
 
+static struct message example_sketch(void) {
+  static uint8_t bytes[SIGNED_SKETCH_BYTES];
+  memset(bytes, 0x5c, sizeof bytes);
+  return (struct message){.type = MESSAGE_SKETCH, .sketch = bytes};
+}
+
 static const struct {
   const char *name;
   struct message (*make)(void);
@@ -227,6 +233,7 @@ static const struct {
     {"found", example_found},
     {"relay", example_relay},
     {"not-relayed", example_not_relayed},
+    {"sketch", example_sketch},
 };
 
 enum { N_EXAMPLES = sizeof examples / sizeof *examples };

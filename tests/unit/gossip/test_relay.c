@@ -275,7 +275,8 @@ START_TEST(whose_handshake_it_is_is_proven) {
   world_run(w, 5000);
   ck_assert(info_of(a, d).has_session && info_of(b, d).has_session);
   uint8_t bytes[HANDSHAKE_1_BYTES];
-  struct offer offer = {.version_min = 1, .version_max = 3, .swarm = {7}, .session_index = 256, .boot_epoch = 7};
+  struct offer offer = {
+      .version_min = 1, .version_max = GOSSIP_VERSION, .swarm = {7}, .session_index = 256, .boot_epoch = 7};
   struct noise *noise;
   ck_assert_int_eq(a->node->seals->write_1(&a->node->self, a->node->peers[peer_of(a, d)].x25519, &offer, &noise, bytes),
                    ERR_OK);

@@ -199,12 +199,12 @@ START_TEST(without_a_common_version_there_is_no_session) {
   struct world *w = world_new(2, false);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   only_called_by(b, a);
-  b->config.version_min = 4;
-  b->config.version_max = 5;
+  b->config.version_min = 5;
+  b->config.version_max = 6;
   world_start(w);
   world_run(w, 1000);
-  assert_reason(a, b, ERR_VERSION, "it speaks protocol version 4 to 5, we speak 1 to 3");
-  assert_reason(b, a, ERR_VERSION, "it speaks protocol version 1 to 3, we speak 4 to 5");
+  assert_reason(a, b, ERR_VERSION, "it speaks protocol version 5 to 6, we speak 1 to 4");
+  assert_reason(b, a, ERR_VERSION, "it speaks protocol version 1 to 4, we speak 5 to 6");
   world_free(w);
 }
 END_TEST

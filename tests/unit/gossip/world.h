@@ -20,7 +20,8 @@ enum { MAX_AGENTS = 4, MAX_WIRES = 256, MAX_TRANSIT = 4096 };
 /* What an agent heard about one peer. */
 struct heard {
   unsigned n_up, n_down, n_hello, n_refused_job, n_state, n_manifest, n_payload, n_failed, n_answer, n_done, n_pool;
-  unsigned n_ask_job, n_job_file;
+  unsigned n_ask_job, n_job_file, n_sketch;
+  uint32_t sketch_serial;
   struct digest asked_job;
   uint32_t job_file_version;
   enum err down, refused_job, failed, answer, outcome;
@@ -209,6 +210,16 @@ static inline void see_pool(void *context, size_t peer, size_t job, const struct
   (void)job;
   struct heard *h = heard_of(context, peer);
   h->n_pool += pool->n;
+}
+
+static inline void see_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s,
+                              const uint8_t *bytes) {
+  (void)job;
+  struct heard *h = heard_of(context, peer);
+  struct signed_sketch again;
+  ck_assert_int_eq(signed_sketch_read(bytes, SIGNED_SKETCH_BYTES, &again), ERR_OK);
+  h->n_sketch++;
+  h->sketch_serial = s->serial;
 }
 
 static inline void see_ask_job(void *context, size_t peer, const struct digest *job) {
@@ -445,6 +456,7 @@ static const struct gossip_events agent_events = {
     .on_answer = see_answer,
     .on_done = see_done,
     .on_pool = see_pool,
+    .on_sketch = see_sketch,
     .on_ask_job = see_ask_job,
     .on_job_file = see_job_file,
     .fill_hello = say_hello,
