@@ -435,8 +435,14 @@ static enum err check_continual_uses(struct loader *l) {
   if (l->contract->task != TASK_CLASSIFY)
     return FAIL(l, GROUP_JOB, "continual.tasks", ERR_RANGE,
                 "tasks are groups of classes; write task: classify, or remove the line");
-  if (c->rounds == 0)
-    return FAIL(l, GROUP_JOB, "continual.rounds", ERR_SYNTAX, "is missing; write how many rounds a task lasts");
+  bool is_detected = c->boundaries == BOUNDARIES_DETECTED;
+  if (c->rounds == 0 && !is_detected)
+    return FAIL(l, GROUP_JOB, "continual.rounds", ERR_SYNTAX,
+                "is missing; write how many rounds a task lasts, or boundaries: detected");
+  if (c->rounds > 0 && is_detected)
+    return FAIL(l, GROUP_JOB, "continual.rounds", ERR_EXISTS, "continual.boundaries are detected; remove one of them");
+  if (!is_detected && is_given(l, GROUP_JOB, "continual.false_alarm"))
+    return FAIL(l, GROUP_JOB, "continual.false_alarm", ERR_RANGE, "is of boundaries: detected; remove the line");
   for (size_t i = 1; c->tasks.kind == INCREMENT_DOMAIN && i < c->tasks.n_tasks; i++)
     if (task_list_size(&c->tasks, i) != task_list_size(&c->tasks, 0))
       return FAIL(l, GROUP_JOB, "continual.tasks", ERR_RANGE,
@@ -475,6 +481,14 @@ static enum err check_continual(struct loader *l) {
 static enum err check_offset(struct loader *l) {
   struct site_job_config *s = l->site_job;
   struct continual_config *c = &s->job.continual;
+  bool is_detected = c->tasks.n_tasks > 0 && c->boundaries == BOUNDARIES_DETECTED;
+  if (s->arrive > 0 && !is_detected)
+    return FAIL(l, GROUP_SITE_JOB, "data.arrive", ERR_SYNTAX,
+                "the job has no continual.boundaries: detected; remove the line");
+  if (is_detected && (s->continual_offset > 0 || s->is_offset_by_part))
+    return FAIL(l, GROUP_SITE_JOB, "continual.offset", ERR_EXISTS,
+                "the order is that in which the data come, for continual.boundaries are detected; remove the line");
+  c->arrive = s->arrive;
   if (c->tasks.n_tasks == 0) {
     if (s->continual_offset > 0 || s->is_offset_by_part)
       return FAIL(l, GROUP_SITE_JOB, "continual.offset", ERR_SYNTAX, "the job has no continual.tasks; remove the line");

@@ -77,6 +77,8 @@ static const char *const increment_words[] = {[INCREMENT_CLASS] = "class-increme
                                               [INCREMENT_DOMAIN] = "domain-incremental",
                                               [INCREMENT_TASK] = "task-incremental",
                                               NULL};
+static const char *const boundaries_words[] = {
+    [BOUNDARIES_ROUNDS] = "rounds", [BOUNDARIES_DETECTED] = "detected", NULL};
 static const char *const replay_rule_words[] = {[REPLAY_BALANCED] = "balanced", [REPLAY_RESERVOIR] = "reservoir", NULL};
 static const char *const replay_use_words[] = {[REPLAY_MIXED] = "mixed", [REPLAY_AGEM] = "a-gem", NULL};
 static const char *const ewc_rule_words[] = {[EWC_ONLINE] = "online", [EWC_SEPARATE] = "separate", NULL};
@@ -167,6 +169,9 @@ const struct option option_table[] = {
      "file in state_dir, in the same order and with the same result"},
     {"train.seed", SITE_JOB(train_seed), &type_u64, "0", BOUNDS(0, max_seed), LOCAL,
      "seed of the order of samples and dropout"},
+    {"data.arrive", SITE_JOB(arrive), &type_u32, "0", BOUNDS(0, MAX_SAMPLES), LOCAL,
+     "training samples that arrive a round, in the order of the file, for continual.boundaries: detected; 0: all that "
+     "are there"},
     {"continual.offset", SITE_JOB(continual_offset), &type_offset, "0", BOUNDS(0, MAX_TASKS - 1), LOCAL,
      "where this site begins in the order of `continual.tasks`: so many tasks later, or `part`: data.part - 1 later; "
      "after the last one "
@@ -319,6 +324,12 @@ const struct option option_table[] = {
      "domain-incremental: the model says the place of a class in its group"},
     {"continual.rounds", JOB(continual.rounds), &type_u32, "", BOUNDS(1, 1000000), ANNOUNCED,
      "rounds that a task lasts; the last one lasts as long as the job"},
+    {"continual.boundaries", JOB(continual.boundaries), &type_word, "rounds", ONE_OF(boundaries_words), ANNOUNCED,
+     "rounds: a task lasts continual.rounds; detected: it ends where new samples of a site are of another kind than "
+     "those before, by their "
+     "loss, labels or inputs"},
+    {"continual.false_alarm", JOB(continual.false_alarm), &type_number, "0.001", BOUNDS(1e-12, 0.5), ANNOUNCED,
+     "detected: chance that a round without change ends a task all the same"},
     {"continual.replay", JOB(continual.replay), &type_u32, "0", BOUNDS(0, 1000000), ANNOUNCED,
      "samples a class that are kept of tasks that are over, encrypted in the state directory, and rehearsed"},
     {"continual.replay_rule", JOB(continual.replay_rule), &type_word, "balanced", ONE_OF(replay_rule_words), ANNOUNCED,

@@ -40,6 +40,9 @@ struct continual_figures {
   bool is_on;
   uint32_t position, task, n_tasks, n_done; /* place in this site's order, and the task there, from 0 */
   uint64_t n_replay;                        /* samples that are kept of tasks that are over */
+  uint64_t n_samples, n_arrived;            /* of the present task; of all */
+  char found[16];                           /* the test that ended the task before, "" where its rounds were over … */
+  double found_p;                           /* … and the chance of that without drift */
 };
 
 enum trainer_job_kind {

@@ -363,10 +363,13 @@ static bool is_usable(const struct trainer_result *r) {
 
 /* Another task's turn: what is worth a line and an event. */
 static void tell_task(struct agent_job *j, const struct continual_figures *f) {
-  char text[MAX_REASON_BYTES];
+  char text[MAX_REASON_BYTES], why[64] = "";
+  if (f->found[0])
+    snprintf(why, sizeof why, "; the %s drifted (p = %.1e)", f->found, f->found_p);
   snprintf(text, sizeof text,
-           "task %" PRIu32 " of %" PRIu32 " begins, as the %" PRIu32 ". here; samples kept of tasks before: %" PRIu64,
-           f->task + 1, f->n_tasks, f->position + 1, f->n_replay);
+           "task %" PRIu32 " of %" PRIu32 " begins, as number %" PRIu32 " here; samples kept of tasks before: %" PRIu64
+           "%s",
+           f->task + 1, f->n_tasks, f->position + 1, f->n_replay, why);
   log_event(LOG_INFO, "task-begun", NULL, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
   agent_write_event(j->agent, "task-begun", NULL, text);
 }

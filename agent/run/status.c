@@ -311,6 +311,9 @@ static json_t *continual_object(const struct agent_job *j) {
   json_object_set_new(o, "position", json_integer(f->position + 1));
   json_object_set_new(o, "done", json_integer(f->n_done));
   json_object_set_new(o, "kept", json_integer((json_int_t)f->n_replay));
+  json_object_set_new(o, "samples", json_integer((json_int_t)f->n_samples));
+  json_object_set_new(o, "arrived", json_integer((json_int_t)f->n_arrived));
+  json_object_set_new(o, "drift", json_string(f->found));
   json_object_set_new(o, "classes", names);
   return o;
 }

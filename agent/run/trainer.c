@@ -129,6 +129,8 @@ static enum err open_learner(struct trainer *t, struct trainer_result *result) {
 static enum err check_tasks(const struct trainer *t, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct continual_config *continual = &c->job.continual;
+  if (continual->boundaries == BOUNDARIES_DETECTED)
+    return ERR_OK; /* they come as they come */
   size_t task = continual->tasks.n_tasks > 0 ? continual_task_without(continual, t->data.train) : 0;
   if (task == continual->tasks.n_tasks)
     return ERR_OK;
@@ -481,12 +483,17 @@ static struct continual_figures figures_of(const struct learner *l) {
   if (c == NULL)
     return (struct continual_figures){0};
   struct continual_status s = continual_status(c);
-  return (struct continual_figures){.is_on = s.has_begun,
-                                    .position = (uint32_t)s.position,
-                                    .task = (uint32_t)s.task,
-                                    .n_tasks = (uint32_t)s.n_tasks,
-                                    .n_done = (uint32_t)s.n_done,
-                                    .n_replay = s.n_replay};
+  struct continual_figures f = {.is_on = s.has_begun,
+                                .position = (uint32_t)s.position,
+                                .task = (uint32_t)s.task,
+                                .n_tasks = (uint32_t)s.n_tasks,
+                                .n_done = (uint32_t)s.n_done,
+                                .n_replay = s.n_replay,
+                                .n_samples = s.n_samples,
+                                .n_arrived = s.n_arrived,
+                                .found_p = s.found_p};
+  snprintf(f.found, sizeof f.found, "%s", drift_test_name(s.found));
+  return f;
 }
 
 /* Local steps, and whether this site's data still pull where they did. */

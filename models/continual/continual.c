@@ -25,8 +25,12 @@ struct continual {
 
   /* the state */
   bool has_begun;
-  uint32_t position, n_done;
-  bool *is_seen;            /* [n_classes] */
+  uint32_t position, n_done, task;
+  bool *is_seen;              /* [n_classes] */
+  uint64_t first, arrived;    /* samples of the present task are those from first on that have arrived */
+  struct drift_sample before; /* what is known of them */
+  enum drift_test found;      /* what ended the task before */
+  double found_p;
   struct rehearsal *buffer; /* NULL: none */
   float *kept[N_KEPT];      /* [n] in the order of the model; NULL: not wanted */
 
@@ -34,7 +38,8 @@ struct continual {
   float *laid[N_KEPT]; /* [n_floats] the same in the net's layout */
   float *other;        /* [n_floats] a gradient beside the step's own; NULL: not wanted */
   size_t n_floats;
-  uint32_t *samples; /* [train->n], n_samples of them */
+  struct drift_sample now; /* of those that are new */
+  uint32_t *samples;       /* [train->n], n_samples of them */
   size_t n_samples;
   struct rng rng;
   size_t max_batch, n_outputs;
@@ -66,12 +71,26 @@ size_t continual_task_at(const struct continual_config *config, size_t position)
   return (position + config->offset) % config->tasks.n_tasks;
 }
 
-/* The samples of a task, into `samples`. */
-static void list_samples(struct continual *c, size_t task) {
+static bool detects(const struct continual_config *c) {
+  return c->boundaries == BOUNDARIES_DETECTED;
+}
+
+/* How many samples have arrived at a round. */
+static uint64_t arrived_at(const struct continual *c, uint64_t round) {
+  uint64_t n = c->train->n, arrive = c->config->arrive;
+  return arrive == 0 || round > n / arrive ? n : arrive * round;
+}
+
+/* The samples of the present task, into `samples`. */
+static void list_samples(struct continual *c) {
+  const struct task_list *tasks = &c->config->tasks;
+  size_t end = detects(c->config) && c->arrived < c->train->n ? (size_t)c->arrived : c->train->n;
   c->n_samples = 0;
-  for (size_t i = 0; i < c->train->n; i++)
-    if (c->config->tasks.task_of[c->train->labels[i]] == task)
+  for (size_t i = detects(c->config) ? (size_t)c->first : 0; i < end; i++) {
+    uint16_t task = tasks->task_of[c->train->labels[i]];
+    if (detects(c->config) ? task != NO_TASK : task == c->task)
       c->samples[c->n_samples++] = (uint32_t)i;
+  }
 }
 
 size_t continual_task_without(const struct continual_config *config, const struct dataset *train) {
@@ -86,9 +105,12 @@ size_t continual_task_without(const struct continual_config *config, const struc
 }
 
 static enum err allocate(struct continual *c) {
+  size_t n_classes = c->config->tasks.n_classes;
+  c->before = (struct drift_sample){.labels = calloc(n_classes + 1, sizeof(uint64_t)), .n_classes = n_classes};
+  c->now = (struct drift_sample){.labels = calloc(n_classes + 1, sizeof(uint64_t)), .n_classes = n_classes};
   c->is_seen = calloc(c->config->tasks.n_classes + 1, sizeof *c->is_seen);
   c->samples = calloc(c->train->n + 1, sizeof *c->samples);
-  bool has_all = c->is_seen && c->samples;
+  bool has_all = c->is_seen && c->samples && c->before.labels && c->now.labels;
   for (enum kept k = 0; k < N_KEPT; k++)
     has_all = has_all && (!wants(c->config, k) || (c->kept[k] = floats_new(c->n)));
   if (!has_all)
@@ -99,10 +121,22 @@ static enum err allocate(struct continual *c) {
                         rng_mix(c->train_seed) + c->part, &c->buffer);
 }
 
+/* Of a task whose turn will come, or of all. */
+static bool lacks_samples(const struct continual_config *config, const struct dataset *train) {
+  size_t without = continual_task_without(config, train);
+  if (!detects(config))
+    return without < config->tasks.n_tasks;
+  for (size_t class = 0; class < config->tasks.n_classes; class ++)
+    if (config->tasks.task_of[class] != NO_TASK && train->class_counts[class] > 0)
+      return false;
+  return true;
+}
+
 enum err continual_open(const struct continual_config *config, const struct dataset *train, size_t n_values,
                         uint64_t train_seed, uint32_t part, struct continual **out_continual) {
-  MUST(config->tasks.n_tasks > 0 && config->rounds > 0 && train->labels && config->tasks.n_classes == train->n_classes);
-  if (continual_task_without(config, train) < config->tasks.n_tasks)
+  MUST(config->tasks.n_tasks > 0 && (config->rounds > 0 || detects(config)) && train->labels &&
+       config->tasks.n_classes == train->n_classes);
+  if (lacks_samples(config, train))
     return ERR_RANGE;
   struct continual *c = calloc(1, sizeof *c);
   if (!c)
@@ -148,6 +182,8 @@ void continual_free(struct continual *c) {
     free(c->kept[k]);
   rehearsal_free(c->buffer);
   free(c->is_seen);
+  free(c->before.labels);
+  free(c->now.labels);
   free(c->samples);
   free(c);
 }
@@ -187,10 +223,6 @@ static enum err fit(struct continual *c, size_t n_floats, size_t max_batch) {
 }
 
 /* ---- the end of a task */
-
-static size_t present_task(const struct continual *c) {
-  return continual_task_at(c->config, c->position);
-}
 
 void continual_view(const struct continual *c, float *z, uint16_t *labels, size_t n, size_t k) {
   task_list_view(&c->config->tasks, c->is_seen, z, labels, n, k);
@@ -246,7 +278,7 @@ static enum err measure_fisher(struct continual *c, const struct continual_turn 
   const struct net_range *ranges = net_trained(t->net, &n_ranges);
   memset(out_f, 0, c->n_floats * sizeof *out_f);
   memset(c->other, 0, c->n_floats * sizeof *c->other);
-  count_outputs(c, present_task(c));
+  count_outputs(c, c->task);
   for (size_t i = 0; i < n; i++) {
     enum err e = dataset_gather(c->train, &c->samples[i], 1, net_input(t->net));
     if (e)
@@ -262,9 +294,9 @@ static enum err measure_fisher(struct continual *c, const struct continual_turn 
 /* What may fail comes first. */
 static enum err consolidate(struct continual *c, const struct continual_turn *t) {
   float *f = c->laid[KEPT_IMPORTANCE]; /* free between trainings */
-  list_samples(c, present_task(c));
+  list_samples(c);
   enum err e = c->config->ewc > 0 ? measure_fisher(c, t, f) : ERR_OK;
-  list_samples(c, present_task(c));
+  list_samples(c);
   if (!e && c->buffer)
     e = rehearsal_offer(c->buffer, c->train, c->samples, c->n_samples);
   if (e)
@@ -278,28 +310,123 @@ static enum err consolidate(struct continual *c, const struct continual_turn *t)
   return ERR_OK;
 }
 
-static void enter(struct continual *c, size_t position) {
+static void see(struct continual *c, size_t class) {
+  if (c->config->tasks.task_of[class] != NO_TASK)
+    c->is_seen[class] = true;
+}
+
+/* ---- boundaries that are given */
+
+static enum err turn_by_rounds(struct continual *c, const struct continual_turn *t) {
+  size_t position = continual_position(c->config, t->round);
+  enum err e = c->has_begun && position != c->position ? consolidate(c, t) : ERR_OK;
+  if (e)
+    return e;
   c->position = (uint32_t)position;
-  c->has_begun = true;
+  c->task = (uint32_t)continual_task_at(c->config, position);
   for (size_t class = 0; class < c->config->tasks.n_classes; class ++)
-    c->is_seen[class] = c->is_seen[class] || c->config->tasks.task_of[class] == present_task(c);
+    if (c->config->tasks.task_of[class] == c->task)
+      see(c, class);
+  return ERR_OK;
+}
+
+/* ---- boundaries that are detected */
+
+/* 1 − p(y|x), where the classes seen so far compete. */
+static double error_of(const float *z, uint16_t label, size_t k) {
+  double largest = -INFINITY, sum = 0;
+  for (size_t i = 0; i < k; i++)
+    largest = fmax(largest, (double)z[i]);
+  for (size_t i = 0; i < k; i++)
+    sum += exp((double)z[i] - largest);
+  return 1 - exp((double)z[label] - largest) / sum;
+}
+
+/* What the model says of n samples, before it is trained on them, into `now`. */
+static enum err look_at_batch(struct continual *c, const struct continual_turn *t, const uint32_t *index, size_t n) {
+  size_t k = c->n_outputs, n_inputs = c->train->n_inputs;
+  enum err e = dataset_gather(c->train, index, n, net_input(t->net));
+  if (e)
+    return e;
+  for (size_t i = 0; i < n; i++)
+    for (size_t p = 0; p < DRIFT_PROJECTIONS; p++)
+      moments_put(&c->now.inputs[p], drift_project(net_input(t->net) + i * n_inputs, n_inputs, p));
+  memcpy(c->z, net_forward(t->net, t->w, n), n * k * sizeof *c->z);
+  dataset_gather_labels(c->train, index, n, c->labels);
+  for (size_t i = 0; i < n; i++)
+    c->now.labels[c->labels[i]]++;
+  continual_view(c, c->z, c->labels, n, k);
+  for (size_t i = 0; i < n; i++)
+    moments_put(&c->now.loss, error_of(c->z + i * k, c->labels[i], k));
+  return ERR_OK;
+}
+
+static enum err look_at_new(struct continual *c, const struct continual_turn *t, uint64_t first, uint64_t end) {
+  enum err e = ERR_OK;
+  drift_sample_clear(&c->now);
+  c->n_samples = 0;
+  for (uint64_t i = first; i < end; i++)
+    if (c->config->tasks.task_of[c->train->labels[i]] != NO_TASK)
+      c->samples[c->n_samples++] = (uint32_t)i;
+  for (size_t at = 0; at < c->n_samples && !e; at += t->max_batch)
+    e = look_at_batch(c, t, c->samples + at, c->n_samples - at < t->max_batch ? c->n_samples - at : t->max_batch);
+  return e;
+}
+
+/* The task that most samples of the present one are of; all of their classes are seen. */
+static uint32_t task_of_most(struct continual *c) {
+  uint64_t counts[MAX_TASKS] = {0};
+  uint32_t most = 0;
+  for (size_t i = 0; i < c->n_samples; i++) {
+    size_t class = c->train->labels[c->samples[i]];
+    counts[c->config->tasks.task_of[class]]++;
+    see(c, class);
+  }
+  for (uint32_t task = 1; task < c->config->tasks.n_tasks; task++)
+    most = counts[task] > counts[most] ? task : most;
+  return most;
+}
+
+/* The samples among which a boundary was found may be of both sides, so that those after them are the first to compare with. */
+static enum err turn_by_drift(struct continual *c, const struct continual_turn *t) {
+  uint64_t arrived = arrived_at(c, t->round);
+  c->arrived = c->arrived < c->train->n ? c->arrived : c->train->n; /* of a set that has become shorter */
+  c->first = c->first < c->arrived ? c->first : c->arrived;
+  enum err e = arrived > c->arrived ? look_at_new(c, t, c->arrived, arrived) : ERR_OK;
+  if (e || arrived <= c->arrived)
+    return e;
+  double p;
+  enum drift_test found = drift_judge(&c->before, &c->now, c->config->false_alarm, &p);
+  if (found && (e = consolidate(c, t)))
+    return e;
+  if (found) {
+    c->position = c->position + 1 < MAX_TASKS ? c->position + 1 : MAX_TASKS - 1;
+    c->first = c->arrived;
+    c->found = found;
+    c->found_p = p;
+    drift_sample_clear(&c->before);
+  } else {
+    drift_sample_add(&c->before, &c->now);
+  }
+  c->arrived = arrived;
+  list_samples(c);
+  c->task = task_of_most(c);
+  return ERR_OK;
 }
 
 enum err continual_begin(struct continual *c, const struct continual_turn *t) {
-  size_t position = continual_position(c->config, t->round);
   enum err e = fit(c, net_floats(t->net), t->max_batch);
-  if (!e && c->has_begun && position != c->position)
-    e = consolidate(c, t);
+  if (!e)
+    e = detects(c->config) ? turn_by_drift(c, t) : turn_by_rounds(c, t);
   if (e)
     return e;
-  if (!c->has_begun || position != c->position)
-    enter(c, position);
-  list_samples(c, present_task(c));
+  c->has_begun = true;
+  list_samples(c);
   for (enum kept k = 0; k < N_KEPT; k++)
     if (c->kept[k])
       net_load_from(t->net, c->kept[k], c->laid[k]);
   train_stream(&c->rng, STREAM_REPLAY, c->train_seed, c->part, t->round, t->sub);
-  return ERR_OK;
+  return c->n_samples > 0 ? ERR_OK : ERR_RANGE;
 }
 
 const uint32_t *continual_samples(const struct continual *c, size_t *out_n) {
@@ -333,12 +460,12 @@ static void distil(struct continual *c, const float *z, size_t n, size_t k, floa
   double share = (1 - share_of_new(c)) / (double)n;
   for (size_t p = 0; p < tasks->n_tasks; p++) {
     size_t n_heads = tasks->kind == INCREMENT_TASK ? c->n_done : 1;
-    bool is_past = p != present_task(c);
+    bool is_past = p != c->task;
     for (size_t o = 0; o < k; o++) {
       bool of_task = tasks->kind == INCREMENT_DOMAIN || (o < tasks->n_classes && c->is_seen[o]);
       c->counts[o] = of_task && task_list_counts(tasks, c->is_seen, p, o);
       if (tasks->kind == INCREMENT_CLASS)
-        c->counts[o] = c->counts[o] && tasks->task_of[o] != present_task(c);
+        c->counts[o] = c->counts[o] && tasks->task_of[o] != c->task;
     }
     for (size_t i = 0; i < n && is_past; i++)
       (void)distil_row(c->old_z + i * k, z + i * k, c->counts, k, LWF_TEMPERATURE, share / (double)n_heads,
@@ -388,24 +515,44 @@ void continual_on_gradient(struct continual *c, struct net *net, const struct lo
 struct continual_status continual_status(const struct continual *c) {
   return (struct continual_status){.has_begun = c->has_begun,
                                    .position = c->position,
-                                   .task = present_task(c),
+                                   .task = c->task,
                                    .n_tasks = c->config->tasks.n_tasks,
                                    .n_done = c->n_done,
-                                   .n_replay = c->buffer ? rehearsal_samples(c->buffer) : 0};
+                                   .n_replay = c->buffer ? rehearsal_samples(c->buffer) : 0,
+                                   .n_arrived = detects(c->config) ? (size_t)c->arrived : c->train->n,
+                                   .n_samples = c->n_samples,
+                                   .found = c->found,
+                                   .found_p = c->found_p};
 }
 
-/* ---- as bytes: magic 8, version u32, begun u32, position u32, done u32, classes u32, parts u32 (bits: F and θ*, teacher, buffer),
- * values u64; is_seen a byte a class; the arrays; the buffer */
+/* ---- as bytes
+ *
+ *   magic 8, version, begun, position, done, task, classes, parts (bits: F and θ*, teacher, buffer, drift), found u32 each;
+ *   values, first, arrived u64, found_p f64; is_seen a byte a class
+ *   drift: moments (three f64 each) of the loss and the projections, labels u64 a class
+ *   the arrays; the buffer */
 
-enum { STATE_VERSION = 1, STATE_HEAD_BYTES = 40, STATE_MAGIC_BYTES = 8 };
+enum {
+  STATE_VERSION = 1,
+  STATE_HEAD_BYTES = 72,
+  STATE_MAGIC_BYTES = 8,
+  STATE_MOMENTS_BYTES = 24 * (1 + DRIFT_PROJECTIONS)
+};
 static const char state_magic[STATE_MAGIC_BYTES] = "starcont";
 
 static uint32_t parts_of(const struct continual *c) {
-  return (c->config->ewc > 0 ? 1u : 0) | (c->config->lwf ? 2u : 0) | (c->buffer ? 4u : 0);
+  return (c->config->ewc > 0 ? 1u : 0) | (c->config->lwf ? 2u : 0) | (c->buffer ? 4u : 0) |
+         (detects(c->config) ? 8u : 0);
+}
+
+static size_t drift_bytes(size_t n_classes) {
+  return STATE_MOMENTS_BYTES + 8 * n_classes;
 }
 
 size_t continual_bytes(const struct continual *c) {
-  size_t n = STATE_HEAD_BYTES + c->config->tasks.n_classes + (c->buffer ? rehearsal_bytes(c->buffer) : 0);
+  size_t n_classes = c->config->tasks.n_classes;
+  size_t n = STATE_HEAD_BYTES + n_classes + (detects(c->config) ? drift_bytes(n_classes) : 0);
+  n += c->buffer ? rehearsal_bytes(c->buffer) : 0;
   for (enum kept k = 0; k < N_KEPT; k++)
     n += c->kept[k] ? codec_full_bytes(c->n) : 0;
   return n;
@@ -413,21 +560,41 @@ size_t continual_bytes(const struct continual *c) {
 
 size_t continual_bound(const struct continual_config *config, size_t n_values, size_t n_inputs) {
   size_t n_classes = config->tasks.n_classes;
-  return STATE_HEAD_BYTES + n_classes + N_KEPT * codec_full_bytes(n_values) +
+  return STATE_HEAD_BYTES + n_classes + drift_bytes(n_classes) + N_KEPT * codec_full_bytes(n_values) +
          rehearsal_bound(config->replay, n_classes, n_inputs);
+}
+
+static void moments_write(const struct moments *m, struct writer *w) {
+  writer_f64(w, m->n);
+  writer_f64(w, m->mean);
+  writer_f64(w, m->squares);
+}
+
+static void drift_write(const struct drift_sample *s, struct writer *w) {
+  moments_write(&s->loss, w);
+  for (size_t k = 0; k < DRIFT_PROJECTIONS; k++)
+    moments_write(&s->inputs[k], w);
+  for (size_t i = 0; i < s->n_classes; i++)
+    writer_u64(w, s->labels[i]);
 }
 
 void continual_write(const struct continual *c, uint8_t *out_bytes) {
   struct writer w;
   writer_init(&w, out_bytes, continual_bytes(c));
   writer_bytes(&w, state_magic, sizeof state_magic);
-  const uint32_t head[] = {STATE_VERSION, c->has_begun, c->position, c->n_done, (uint32_t)c->config->tasks.n_classes,
-                           parts_of(c)};
+  const uint32_t head[] = {STATE_VERSION, c->has_begun, c->position,
+                           c->n_done,     c->task,      (uint32_t)c->config->tasks.n_classes,
+                           parts_of(c),   c->found};
   for (size_t i = 0; i < sizeof head / sizeof *head; i++)
     writer_u32(&w, head[i]);
   writer_u64(&w, c->n);
+  writer_u64(&w, c->first);
+  writer_u64(&w, c->arrived);
+  writer_f64(&w, c->found_p);
   for (size_t i = 0; i < c->config->tasks.n_classes; i++)
     writer_u8(&w, c->is_seen[i]);
+  if (detects(c->config))
+    drift_write(&c->before, &w);
   for (enum kept k = 0; k < N_KEPT; k++)
     for (size_t i = 0; c->kept[k] && i < c->n; i++)
       writer_f32(&w, c->kept[k][i]);
@@ -438,41 +605,78 @@ void continual_write(const struct continual *c, uint8_t *out_bytes) {
 
 struct head {
   bool has_begun;
-  uint32_t position, n_done;
+  uint32_t position, n_done, task, found;
+  uint64_t first, arrived;
+  double found_p;
 };
 
 static enum err head_read(const struct continual *c, struct cursor *at, struct head *out) {
   char magic[STATE_MAGIC_BYTES];
   cursor_bytes(at, magic, sizeof magic);
-  uint32_t version = cursor_u32(at), begun = cursor_u32(at), position = cursor_u32(at), n_done = cursor_u32(at);
+  uint32_t version = cursor_u32(at), begun = cursor_u32(at);
+  struct head h = {.has_begun = begun == 1, .position = cursor_u32(at)};
+  h.n_done = cursor_u32(at);
+  h.task = cursor_u32(at);
   uint32_t n_classes = cursor_u32(at), parts = cursor_u32(at);
+  h.found = cursor_u32(at);
   uint64_t n = cursor_u64(at);
+  h.first = cursor_u64(at);
+  h.arrived = cursor_u64(at);
+  h.found_p = cursor_f64(at);
   if (at->failed)
     return ERR_TRUNCATED;
   if (memcmp(magic, state_magic, sizeof magic) != 0)
     return ERR_CORRUPT;
   if (version > STATE_VERSION)
     return ERR_TOO_NEW;
-  if (begun > 1 || position >= c->config->tasks.n_tasks || n_classes != c->config->tasks.n_classes ||
-      parts != parts_of(c) || n != c->n)
+  size_t n_positions = detects(c->config) ? MAX_TASKS : c->config->tasks.n_tasks;
+  bool fits = begun <= 1 && h.position < n_positions && h.task < c->config->tasks.n_tasks && h.found <= DRIFT_INPUTS;
+  fits = fits && n_classes == c->config->tasks.n_classes && parts == parts_of(c) && n == c->n && h.first <= h.arrived;
+  if (!fits || !isfinite(h.found_p))
     return ERR_CORRUPT;
-  *out = (struct head){begun == 1, position, n_done};
+  *out = h;
   return ERR_OK;
 }
 
-/* The arrays as they stand, all finite. */
-static enum err arrays_judge(const struct continual *c, struct cursor *at) {
-  for (size_t i = 0; i < c->config->tasks.n_classes; i++)
-    if (cursor_u8(at) > 1)
-      return ERR_CORRUPT;
+static bool moments_read(struct cursor *at, struct moments *out) {
+  *out = (struct moments){.n = cursor_f64(at)};
+  out->mean = cursor_f64(at);
+  out->squares = cursor_f64(at);
+  return isfinite(out->n) && isfinite(out->mean) && isfinite(out->squares) && out->n >= 0 && out->squares >= 0;
+}
+
+/* Takes it, or, with NULL, only looks. */
+static bool drift_read(struct cursor *at, size_t n_classes, struct drift_sample *out) {
+  struct moments m;
+  bool is_sound = moments_read(at, &m);
+  if (out)
+    out->loss = m;
+  for (size_t k = 0; k < DRIFT_PROJECTIONS; k++) {
+    is_sound = moments_read(at, &m) && is_sound;
+    if (out)
+      out->inputs[k] = m;
+  }
+  for (size_t i = 0; i < n_classes; i++) {
+    uint64_t count = cursor_u64(at);
+    if (out)
+      out->labels[i] = count;
+  }
+  return is_sound;
+}
+
+/* What stands before the buffer. */
+static enum err body_judge(const struct continual *c, struct cursor *at) {
+  size_t n_classes = c->config->tasks.n_classes;
+  bool is_sound = true;
+  for (size_t i = 0; i < n_classes; i++)
+    is_sound = cursor_u8(at) <= 1 && is_sound;
+  if (detects(c->config))
+    is_sound = drift_read(at, n_classes, NULL) && is_sound;
   for (enum kept k = 0; k < N_KEPT; k++) {
     const uint8_t *bytes = c->kept[k] ? cursor_view(at, codec_full_bytes(c->n)) : NULL;
-    if (c->kept[k] && !bytes)
-      return ERR_TRUNCATED;
-    if (bytes && codec_check_values(bytes, c->n))
-      return ERR_CORRUPT;
+    is_sound = is_sound && !(bytes && codec_check_values(bytes, c->n));
   }
-  return at->failed ? ERR_TRUNCATED : ERR_OK;
+  return at->failed ? ERR_TRUNCATED : is_sound ? ERR_OK : ERR_CORRUPT;
 }
 
 enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_bytes) {
@@ -480,9 +684,9 @@ enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_byte
   struct head head;
   cursor_init(&at, bytes, n_bytes);
   enum err e = head_read(c, &at, &head);
-  struct cursor arrays = at;
+  struct cursor body = at;
   if (!e)
-    e = arrays_judge(c, &at);
+    e = body_judge(c, &at);
   if (!e)
     e = c->buffer ? rehearsal_read(c->buffer, &at) : cursor_end(&at);
   if (e)
@@ -490,10 +694,18 @@ enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_byte
   c->has_begun = head.has_begun;
   c->position = head.position;
   c->n_done = head.n_done;
+  c->task = head.task;
+  c->found = (enum drift_test)head.found;
+  c->found_p = head.found_p;
+  c->first = head.first;
+  c->arrived = head.arrived;
+  c->n_samples = 0; /* listed when the next training begins */
   for (size_t i = 0; i < c->config->tasks.n_classes; i++)
-    c->is_seen[i] = cursor_u8(&arrays) == 1;
+    c->is_seen[i] = cursor_u8(&body) == 1;
+  if (detects(c->config))
+    (void)drift_read(&body, c->config->tasks.n_classes, &c->before);
   for (enum kept k = 0; k < N_KEPT; k++)
     for (size_t i = 0; c->kept[k] && i < c->n; i++)
-      c->kept[k][i] = cursor_f32(&arrays);
+      c->kept[k][i] = cursor_f32(&body);
   return ERR_OK;
 }

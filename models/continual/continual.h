@@ -14,6 +14,10 @@
  *   L(new) + ½ λ Σ F (θ − θ*)²                                   EWC
  *   L(new), its gradient projected                               replay: a-gem
  *
+ * Where boundaries are *detected*, samples arrive in the order of the training set, and a site learns from those that came since the last
+ * boundary. What is new is held against them before it is trained on (drift.h); where it is of another kind, the task that ends is
+ * consolidated and the new samples begin the next one. Which task it is follows from most of their labels.
+ *
  * Everything here follows from the data, the model and (train seed, part, round, sub), and its state is written and read whole, so that
  * a training that is repeated after a restart has the same bits.
  *
@@ -26,6 +30,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "models/continual/drift.h"
 #include "models/continual/regularise.h"
 #include "models/continual/rehearsal.h"
 #include "models/continual/tasks.h"
@@ -33,15 +38,19 @@
 #include "models/net/loss.h"
 #include "models/net/net.h"
 
+enum boundaries { BOUNDARIES_ROUNDS, BOUNDARIES_DETECTED };
 enum replay_use { REPLAY_MIXED, REPLAY_AGEM };
 enum { MIN_FISHER_SAMPLES = 500 };
 
-/* All of it must be the same at every agent but `offset`. */
+/* All of it must be the same at every agent but `offset` and `arrive`. */
 struct continual_config {
   struct task_list tasks; /* n_tasks = 0: none, and nothing else counts */
-  uint32_t rounds;        /* that a task lasts */
-  uint32_t offset;        /* position p trains task (p + offset) mod n_tasks */
-  uint32_t replay;        /* samples a class; 0: no buffer */
+  enum boundaries boundaries;
+  uint32_t rounds;    /* BOUNDARIES_ROUNDS: that a task lasts … */
+  uint32_t offset;    /* … and position p trains task (p + offset) mod n_tasks */
+  double false_alarm; /* BOUNDARIES_DETECTED: chance of one a round … */
+  uint32_t arrive;    /* … and samples that arrive a round; 0: all that there are */
+  uint32_t replay;    /* samples a class; 0: no buffer */
   enum replay_rule replay_rule;
   enum replay_use replay_use;
   double ewc; /* λ; 0: none */
@@ -53,8 +62,8 @@ struct continual_config {
 
 struct continual;
 
-/* For models of n_values and the training set, both for its life. ERR_RANGE: the training set has no sample of a task
- * (continual_task_without says of which); ERR_LIMIT: the buffer would be larger than 1 GiB; ERR_NO_MEMORY. */
+/* For models of n_values and the training set, both for its life. ERR_RANGE: boundaries are given, and the training set has no sample
+ * of a task (continual_task_without says of which), or it has none of any; ERR_LIMIT: the buffer would be larger than 1 GiB; ERR_NO_MEMORY. */
 MUST_USE enum err continual_open(const struct continual_config *config, const struct dataset *train, size_t n_values,
                                  uint64_t train_seed, uint32_t part, struct continual **out_continual);
 void continual_free(struct continual *c);
@@ -66,7 +75,7 @@ size_t continual_task_without(const struct continual_config *config, const struc
 MUST_USE enum err continual_memory(const struct continual_config *config, size_t n_values, size_t n_floats,
                                    size_t batch, size_t n_outputs, size_t *out_bytes);
 
-/* The position in the site's order at a round: min((round − 1)/rounds, n_tasks − 1), and the task that stands there. */
+/* Of boundaries that are given: the position in the site's order at a round, min((round − 1)/rounds, n_tasks − 1), and the task there. */
 size_t continual_position(const struct continual_config *config, uint64_t round);
 size_t continual_task_at(const struct continual_config *config, size_t position);
 
@@ -109,7 +118,10 @@ void continual_on_gradient(struct continual *c, struct net *net, const struct lo
 struct continual_status {
   bool has_begun;
   size_t position, task, n_tasks, n_done;
-  size_t n_replay; /* samples in the buffer */
+  size_t n_replay;             /* samples in the buffer */
+  size_t n_arrived, n_samples; /* of the training set, and those of the present task, at the last training */
+  enum drift_test found; /* the boundary before the present task, and how likely it is by chance; none: it was given */
+  double found_p;
 };
 struct continual_status continual_status(const struct continual *c);
 

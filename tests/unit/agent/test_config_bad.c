@@ -161,6 +161,12 @@ static const struct {
     {NULL, GOOD_JOB "train: { label_smoothing: 1 }\n", ERR_RANGE, "a.job.yaml:7:27: ", "out of range"},
     {NULL, GOOD_JOB "train: { huber_delta: 1 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "is of the loss huber"},
     /* tasks */
+    {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\n  boundaries: detected\n", ERR_EXISTS,
+     "a.job.yaml:9:11: ", "remove one of them"},
+    {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\n  false_alarm: 0.01\n", ERR_RANGE,
+     "a.job.yaml:10:16: ", "boundaries: detected"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n    data: { train: p.csv, arrive: 5 }\n", NULL, ERR_SYNTAX,
+     "site.yaml:5:35: ", "remove the line"},
     {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bda ] ]\n  rounds: 3\n", ERR_RANGE,
      "a.job.yaml:8:22: ", "there is no class \"bda\""},
     {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad, ok ] ]\n  rounds: 3\n", ERR_EXISTS,

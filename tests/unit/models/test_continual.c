@@ -142,6 +142,70 @@ START_TEST(a_site_begins_where_its_offset_says) {
 }
 END_TEST
 
+/* ---- boundaries that are detected */
+
+/* A site whose samples come task by task: the tasks in another order, N_TRAIN / N_TURNS of each. */
+static void sort_by_task(struct bench *b, const size_t order[N_TURNS]) {
+  struct dataset sorted = toy_dataset(TASK_CLASSIFY, N_TRAIN, N_INPUTS, N_CLASSES);
+  size_t n = 0;
+  for (size_t t = 0; t < N_TURNS; t++)
+    for (size_t i = 0; i < N_TRAIN; i++)
+      if (b->train.labels[i] / 2 == order[t]) {
+        memcpy(sorted.floats + n * N_INPUTS, b->train.floats + i * N_INPUTS, N_INPUTS * sizeof(float));
+        sorted.labels[n++] = b->train.labels[i];
+      }
+  memcpy(b->train.floats, sorted.floats, N_TRAIN * N_INPUTS * sizeof(float));
+  memcpy(b->train.labels, sorted.labels, N_TRAIN * sizeof *sorted.labels);
+  toy_dataset_done(&sorted);
+}
+
+static const struct continual_config detecting = {
+    .tasks.kind = INCREMENT_CLASS, .boundaries = BOUNDARIES_DETECTED, .false_alarm = 0.001, .arrive = 60, .replay = 20};
+
+START_TEST(boundaries_are_found_where_they_are) {
+  const size_t order[N_TURNS] = {1, 2, 0};
+  struct bench b = {.continual = detecting};
+  double row[N_TURNS];
+  bench_open(&b, arch);
+  sort_by_task(&b, order);
+  size_t n_found = 0, at[N_TURNS] = {0};
+  for (uint64_t round = 1; round <= N_TRAIN / 60; round++) {
+    size_t before = continual_status(learner_continual(b.learner)).position;
+    train(&b, round);
+    struct continual_status s = continual_status(learner_continual(b.learner));
+    ck_assert_uint_eq(s.n_arrived, 60 * round);
+    if (s.position > before) {
+      ck_assert(s.found != DRIFT_NONE && s.found_p < 0.001);
+      ck_assert_uint_eq(s.position, before + 1);
+      at[n_found++] = round;
+      ck_assert_uint_le(n_found, N_TURNS - 1);
+    }
+  }
+  struct continual_status s = continual_status(learner_continual(b.learner));
+  ck_assert_uint_eq(n_found, N_TURNS - 1);
+  ck_assert_uint_eq(s.task, 0);
+  ck_assert_uint_eq(s.n_replay, 20 * 4); /* of the two tasks that are over */
+  size_t n_first = 0;
+  for (size_t i = 0; i < N_TRAIN; i++)
+    n_first += b.train.labels[i] / 2 == 1;
+  ck_assert_uint_le(at[0] * 60, n_first + 2 * 60); /* with the second chunk of the new task at the latest */
+  scores(&b, row);
+  for (size_t q = 0; q < N_TURNS; q++)
+    ck_assert_double_gt(row[q], 0.8);
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(a_site_that_does_not_change_has_one_task) {
+  struct bench b = {.continual = detecting};
+  bench_open(&b, arch);
+  for (uint64_t round = 1; round <= N_TRAIN / 60; round++)
+    train(&b, round);
+  ck_assert_uint_eq(continual_status(learner_continual(b.learner)).position, 0);
+  bench_done(&b);
+}
+END_TEST
+
 /* ---- restarts */
 
 struct state {
@@ -180,7 +244,8 @@ START_TEST(a_restart_at_any_round_changes_no_bit) {
   const struct continual_config kinds[] = {
       {.tasks.kind = INCREMENT_CLASS, .replay = 10, .ewc = 100, .ewc_decay = 0.9, .ewc_samples = 100},
       {.tasks.kind = INCREMENT_TASK, .replay = 10, .replay_use = REPLAY_AGEM, .replay_rule = REPLAY_RESERVOIR},
-      {.tasks.kind = INCREMENT_DOMAIN, .lwf = true, .ewc = 10, .ewc_rule = EWC_SEPARATE, .ewc_samples = 100}};
+      {.tasks.kind = INCREMENT_DOMAIN, .lwf = true, .ewc = 10, .ewc_rule = EWC_SEPARATE, .ewc_samples = 100},
+      {.boundaries = BOUNDARIES_DETECTED, .false_alarm = 0.9, .arrive = 100, .lwf = true}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     struct bench whole = {.continual = kinds[i]}, cut = {.continual = kinds[i]};
     bench_open(&whole, arch);
@@ -195,6 +260,7 @@ START_TEST(a_restart_at_any_round_changes_no_bit) {
     ck_assert_uint_eq(a.n_continual, b.n_continual);
     ck_assert_mem_eq(a.half, b.half, a.n_half);
     ck_assert_mem_eq(a.continual, b.continual, a.n_continual);
+    ck_assert_uint_gt(continual_status(learner_continual(whole.learner)).n_done, 0);
     state_done(&a);
     state_done(&b);
     bench_done(&whole);
@@ -250,16 +316,16 @@ START_TEST(damaged_state_changes_nothing) {
     size_t at;
     uint8_t value;
     enum err is;
-  } damages[] = {{0, 'x', ERR_CORRUPT},      {8, 9, ERR_TOO_NEW},  {12, 2, ERR_CORRUPT},
-                 {16, N_TURNS, ERR_CORRUPT}, {24, 1, ERR_CORRUPT}, {28, 1, ERR_CORRUPT},
-                 {32, 1, ERR_CORRUPT},       {40, 2, ERR_CORRUPT}, {49, 0xff, ERR_OK}};
-  for (size_t i = 0; i < sizeof damages / sizeof *damages && damages[i].is; i++) {
+  } damages[] = {{0, 'x', ERR_CORRUPT},      {8, 9, ERR_TOO_NEW},   {12, 2, ERR_CORRUPT}, {16, N_TURNS, ERR_CORRUPT},
+                 {24, N_TURNS, ERR_CORRUPT}, {28, 1, ERR_CORRUPT},  {32, 1, ERR_CORRUPT}, {36, 4, ERR_CORRUPT},
+                 {40, 1, ERR_CORRUPT},       {48, 99, ERR_CORRUPT}, {72, 2, ERR_CORRUPT}};
+  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
     memcpy(damaged, s.continual, s.n_continual);
     damaged[damages[i].at] = damages[i].value;
     ck_assert_int_eq(continual_read(c, damaged, s.n_continual), damages[i].is);
   }
   memcpy(damaged, s.continual, s.n_continual);
-  memset(damaged + 40 + N_CLASSES, 0xff, 4); /* an importance that is no number */
+  memset(damaged + 72 + N_CLASSES, 0xff, 4); /* an importance that is no number */
   ck_assert_int_eq(continual_read(c, damaged, s.n_continual), ERR_CORRUPT);
   memcpy(damaged, s.continual, s.n_continual);
   ck_assert_int_eq(continual_read(c, damaged, s.n_continual + 1), ERR_TRAILING);
@@ -318,7 +384,7 @@ START_TEST(the_fisher_information_of_a_softmax_is_that_of_its_formula) {
   for (size_t c = 0; c < N_CLASSES; c++)
     for (size_t i = 0; i < N_INPUTS; i++) {
       float f;
-      memcpy(&f, state.continual + 40 + N_CLASSES + 4 * (c * N_INPUTS + i), 4);
+      memcpy(&f, state.continual + 72 + N_CLASSES + 4 * (c * N_INPUTS + i), 4);
       if (c > 1) {
         ck_assert_float_eq(f, 0); /* no output of that task */
         continue;
@@ -336,6 +402,7 @@ int main(void) {
   return SUITE_RUN_WITHIN("continual", 60, without_anything_a_class_that_is_not_seen_again_is_forgotten,
                           replay_keeps_what_was_seen, a_gem_keeps_more_than_nothing_does,
                           heads_of_their_own_forget_less_with_ewc_and_lwf, a_site_begins_where_its_offset_says,
+                          boundaries_are_found_where_they_are, a_site_that_does_not_change_has_one_task,
                           a_restart_at_any_round_changes_no_bit, a_round_that_is_made_again_has_the_same_bits,
                           damaged_state_changes_nothing, a_site_that_lacks_a_task_is_told_at_once,
                           the_fisher_information_of_a_softmax_is_that_of_its_formula);
