@@ -189,6 +189,9 @@ const struct option option_table[] = {
      "(the agent's own is one)"},
     {"merge.bucketing", SITE_JOB(rule.bucket), &type_u32, "1", BOUNDS(1, 8), LOCAL,
      "models that are averaged at random before a rule that chooses; 2 where honest sites differ much"},
+    {"merge.norm_bound", SITE_JOB(rule.norm_bound), &type_number, "5", BOUNDS(1, 1e6), LOCAL,
+     "a peer's difference is shortened to so many medians of those accepted lately, or so many of this agent's own "
+     "steps"},
     {"merge.weights", SITE_JOB(weights), &type_word, "metropolis", ONE_OF(weights_words), LOCAL,
      "a peer's weight by the graph, or by its number of samples"},
     {"merge.max_share", SITE_JOB(max_share), &type_number, "0.5", BOUNDS(0.01, 1), LOCAL,

@@ -30,6 +30,10 @@ static void settle(struct learner *l, struct contribution *c, const struct rule_
     distance_ring_put(&l->ring, fmin(c->distance, bound));
 }
 
+static double norm_bound(const struct learner *l) {
+  return l->config.rule.norm_bound > 0 ? l->config.rule.norm_bound : MERGE_BOUND_FACTOR;
+}
+
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
   MUST(n <= l->config.n_copies && !l->pending);
   const struct rule_merge m = {.x = learner_shared(l),
@@ -37,7 +41,7 @@ enum err learner_merge(struct learner *l, struct contribution *contributions, si
                                .before = l->has_step && !l->shared ? l->before.x : NULL,
                                .n_values = l->n_shared,
                                .gamma = codec_gamma(l->config.codec),
-                               .bound = distance_ring_bound(&l->ring, l->own_step),
+                               .bound = distance_ring_bound(&l->ring, l->own_step, norm_bound(l)),
                                .seed = merge_seed(l),
                                .statistics = &l->statistics,
                                .policy = l->config.statistics,

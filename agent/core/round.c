@@ -606,6 +606,9 @@ void round_peer_view(const struct round_machine *m, size_t peer, struct round_pe
       .last_reason = p->last_reason,
       .last_weight = p->last_weight,
       .last_lag = p->last_lag,
+      .last_fate = p->last_fate,
+      .last_share = p->last_share,
+      .last_distance = p->last_distance,
   };
   if (p->noticed)
     out_view->notice = *p->noticed;

@@ -253,6 +253,9 @@ struct round_peer_view {
   enum err last_reason; /* in the last merge */
   double last_weight;
   uint32_t last_lag;
+  uint8_t last_fate; /* what the rule made of it: enum fate (models/merging/rule.h) */
+  double last_share,
+      last_distance; /* with which weight its difference went in, and how long that was; 0: it took no part */
 };
 
 void round_peer_view(const struct round_machine *m, size_t peer, struct round_peer_view *out_view);

@@ -5,6 +5,7 @@
 #include "agent/core/round_machine.h"
 #include "base/must.h"
 #include "models/merging/mixing.h"
+#include "models/merging/rule.h"
 
 /* ---- gathering ---------------------------------------------------------------------------------------------------- */
 
@@ -132,7 +133,8 @@ void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind) {
     if (kind == JOB_MERGE || (is_ready && job->n_peers < MAX_ADOPTED_COPIES))
       take_links(m, i, &job->peers[job->n_peers++]);
     m->peers[i].last_reason = ERR_LATE;
-    m->peers[i].last_weight = 0;
+    m->peers[i].last_weight = m->peers[i].last_share = m->peers[i].last_distance = 0;
+    m->peers[i].last_fate = FATE_KEPT;
   }
   for (size_t i = 0; i < job->n_peers; i++)
     fill_row(m, &job->peers[i]);
@@ -178,6 +180,9 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
     return false;
   }
   p->last_weight = row->weight;
+  p->last_fate = row->fate;
+  p->last_share = row->share;
+  p->last_distance = row->distance;
   bool advanced = round_peer_has_advanced(p);
   bool takes_part = advanced || p->next.round >= m->in_work.round;
   if (p->last_reason != ERR_OK && advanced)

@@ -66,7 +66,8 @@ struct round_peer {
   uint64_t open_sample, open_round, open_clock_ms;
 
   /* the last merge */
-  double last_weight;
+  double last_weight, last_share, last_distance;
+  uint8_t last_fate; /* enum fate (models/merging/rule.h) */
   enum err last_reason;
   uint32_t last_lag;
 };

@@ -9,6 +9,7 @@
 #include "agent/text.h"
 #include "crypto/key_text.h"
 #include "crypto/statement.h"
+#include "models/merging/rule.h"
 
 static json_t *text_of_key(const struct identity_key *key) {
   char text[KEY_TEXT_BYTES];
@@ -124,6 +125,9 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "phase", view.has_state ? json_string(phase_name(view.state.phase)) : json_null());
   json_object_set_new(row, "lag", json_integer(view.last_lag));
   json_object_set_new(row, "weight", json_real(view.last_weight));
+  json_object_set_new(row, "share", json_real(view.last_share));
+  json_object_set_new(row, "distance", json_real(view.last_distance));
+  json_object_set_new(row, "fate", json_string(view.last_weight > 0 ? fate_name(view.last_fate) : ""));
   json_object_set_new(row, "sent_bytes", json_integer((json_int_t)info.sent_bytes));
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));

@@ -22,10 +22,10 @@ static double median(const struct distance_ring *ring) {
   return doubles_median(sorted, ring->n);
 }
 
-double distance_ring_bound(const struct distance_ring *ring, double own_step) {
+double distance_ring_bound(const struct distance_ring *ring, double own_step, double factor) {
   if (ring->n == 0 && own_step <= 0)
     return INFINITY;
-  return MERGE_BOUND_FACTOR * fmax(median(ring), own_step);
+  return factor * fmax(median(ring), own_step);
 }
 
 enum err merge_apply(const float *x, const float *own, const struct mean_term *terms, size_t n_terms, size_t n_values,

@@ -23,9 +23,9 @@ struct distance_ring {
 
 void distance_ring_put(struct distance_ring *ring, double distance);
 
-/* B = 5 × max(median of the ring, own step norm). While there is neither a distance nor a step there is nothing to compare
+/* B = factor × max(median of the ring, own step norm). While there is neither a distance nor a step there is nothing to compare
  * with and B is infinite. The median of an even number is the mean of the middle two. */
-double distance_ring_bound(const struct distance_ring *ring, double own_step);
+double distance_ring_bound(const struct distance_ring *ring, double own_step, double factor);
 
 /* out_x = x + Σ weight·(values − own), own = x̂ [P], values = x̂_j [P], weight = w_j, times B/‖x̂_j − x̂‖ where the bound
  * applies. n_terms = 0 leaves x to the bit. out_x overlaps nothing else. ERR_MERGE_REFUSED: a sum is not finite as a float;

@@ -76,11 +76,11 @@ static void judge_mean(struct judging *j) {
 }
 
 static double clip_radius(const struct judging *j) {
-  size_t n_peers = j->n - 1, cut = j->f > 0 || n_peers < 2 ? j->f : 1;
+  const size_t n_peers = j->n - 1, half = (n_peers + 1) / 2, believed = n_peers - j->f;
   double *distances = j->s->scratch;
   for (size_t i = 0; i < n_peers; i++)
     distances[i] = distance_of(j, i + 1);
-  return judge_smallest(distances, n_peers, n_peers - cut, distances + n_peers);
+  return judge_smallest(distances, n_peers, half < believed ? half : believed, distances + n_peers);
 }
 
 static void judge_clip(struct judging *j) {

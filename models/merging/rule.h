@@ -10,8 +10,8 @@
  *   multi-krum        the mean of the n − f best by that score
  *   geometric-median  8 steps of smoothed Weiszfeld (Pillutla et al. 2022)
  *   centred-clip      3 steps of centred clipping from x̂, the radius is the median distance (Karimireddy et al. 2021)
- *   clip              x + γ Σ w_j d_j min(1, τ/‖d_j‖): ClippedGossip (He, Karimireddy & Jaggi 2022). τ is the (m − f)-th smallest of the
- *                     distances, and at most the largest but one where there are two peers
+ *   clip              x + γ Σ w_j d_j min(1, τ/‖d_j‖): ClippedGossip (He, Karimireddy & Jaggi 2022). τ is the median of the
+ *                     distances, the lower one of two, or the (m − f)-th smallest where that is less
  *   nnm               each model becomes the mean of the n − f nearest to it, then trimmed (Allouah et al. 2023)
  *   trust             FLTrust (Cao et al. 2021) with one's own last training as the root: with y_j = x̂_j − x before it and
  *                     TS_j = max(0, cos(y_j, y_own)), Σ TS_j (‖y_own‖/‖y_j‖) y_j / Σ TS_j. Where data are skewed honest peers point
@@ -70,6 +70,7 @@ struct rule_setting {
   uint32_t byzantine;    /* f; RULE_A_THIRD: ⌊m/3⌋ */
   uint32_t bucket;       /* models in a bucket; 0 and 1: none */
   double max_share;      /* of one peer; 0: no cap */
+  double norm_bound;     /* B in medians of accepted distances; 0: MERGE_BOUND_FACTOR */
   uint32_t n_configured; /* peers of the job, heard or not: what `robust` goes by */
 };
 

@@ -90,15 +90,15 @@ END_TEST
 
 START_TEST(bound_is_five_medians) {
   struct distance_ring ring = {0};
-  ck_assert(isinf(distance_ring_bound(&ring, 0)));
-  ck_assert_double_eq(distance_ring_bound(&ring, 2), 10);
+  ck_assert(isinf(distance_ring_bound(&ring, 0, 5)));
+  ck_assert_double_eq(distance_ring_bound(&ring, 2, 5), 10);
   distance_ring_put(&ring, 3);
-  ck_assert_double_eq(distance_ring_bound(&ring, 2), 15);
+  ck_assert_double_eq(distance_ring_bound(&ring, 2, 5), 15);
   distance_ring_put(&ring, 1);
-  ck_assert_double_eq(distance_ring_bound(&ring, 0), 10);
-  ck_assert_double_eq(distance_ring_bound(&ring, 7), 35);
+  ck_assert_double_eq(distance_ring_bound(&ring, 0, 5), 10);
+  ck_assert_double_eq(distance_ring_bound(&ring, 7, 5), 35);
   distance_ring_put(&ring, 100);
-  ck_assert_double_eq(distance_ring_bound(&ring, 0), 15);
+  ck_assert_double_eq(distance_ring_bound(&ring, 0, 5), 15);
 }
 END_TEST
 
@@ -108,11 +108,11 @@ START_TEST(ring_forgets_the_oldest) {
     distance_ring_put(&ring, 1);
   for (int i = 0; i < MERGE_RING / 2 - 1; i++)
     distance_ring_put(&ring, 4);
-  ck_assert_double_eq(distance_ring_bound(&ring, 0), 5);
+  ck_assert_double_eq(distance_ring_bound(&ring, 0, 5), 5);
   distance_ring_put(&ring, 4);
-  ck_assert_double_eq(distance_ring_bound(&ring, 0), 12.5);
+  ck_assert_double_eq(distance_ring_bound(&ring, 0, 5), 12.5);
   distance_ring_put(&ring, 4);
-  ck_assert_double_eq(distance_ring_bound(&ring, 0), 20);
+  ck_assert_double_eq(distance_ring_bound(&ring, 0, 5), 20);
   ck_assert_uint_eq(ring.n, MERGE_RING);
 }
 END_TEST

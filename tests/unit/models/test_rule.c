@@ -193,13 +193,13 @@ static void twin_centred_clip(size_t n) {
   }
 }
 
-/* The (m − f)-th smallest distance, or the smaller one of two. */
-static void twin_clip(const struct bench *b, size_t n, size_t f) {
+/* The lower median of the distances. */
+static void twin_clip(const struct bench *b, size_t n) {
   double distances[N_MOST] = {0}, sorted[N_MOST] = {0};
   for (size_t r = 1; r < n; r++)
     distances[r] = sorted[r - 1] = twin_distance(rows[r], rows[0]);
   qsort(sorted, n - 1, sizeof *sorted, ascending);
-  double radius = sorted[n - 2 - (f > 0 || n == 2 ? f : 1)];
+  double radius = sorted[(n - 2) / 2];
   for (size_t i = 0; i < P; i++) {
     twin[i] = rows[0][i];
     for (size_t r = 1; r < n; r++)
@@ -259,7 +259,7 @@ static void make_twin(const struct bench *b, enum merge_rule rule) {
     twin_centred_clip(n);
     break;
   case RULE_CLIP:
-    twin_clip(b, n, f);
+    twin_clip(b, n);
     break;
   case RULE_TRUST:
     twin_trust(n);
