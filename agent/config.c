@@ -732,8 +732,53 @@ static enum err check_names(struct loader *l) {
   return ERR_OK;
 }
 
+/* Step by step along the gradient: only then do the steps of a round say what the gradient was. */
+static enum err check_drift(struct loader *l) {
+  const struct train_config *t = &l->site_job->job.train;
+  if (!t->control_variates || (optimiser_folds(&t->optimiser) && t->optimiser.momentum <= 0))
+    return ERR_OK;
+  return FAIL(l, GROUP_JOB, "train.control_variates", ERR_RANGE,
+              "needs sgd without momentum, nesterov and clip_norm; write momentum: 0 beside it, or remove the line");
+}
+
+/* What a method of its own settings takes, and what it needs. */
+static enum err check_personal(struct loader *l) {
+  struct job_config *job = &l->site_job->job;
+  struct personal_config *p = &job->train.personal;
+  bool has_layers = job->personal_layers.n > 0, is_partial;
+  if (has_layers && !is_given(l, GROUP_JOB, "personal.method"))
+    p->method = PERSONAL_PARTIAL;
+  is_partial = p->method == PERSONAL_PARTIAL;
+  const struct {
+    const char *path;
+    bool counts;
+    const char *remedy;
+  } uses[] = {
+      {"personal.layers", is_partial, "is of the method partial; write method: partial or remove the line"},
+      {"personal.head_epochs", is_partial, "is of the method partial; write layers: [ … ] too, or remove the line"},
+      {"personal.lambda", p->method == PERSONAL_DITTO,
+       "is of the method ditto; write method: ditto or remove the line"},
+  };
+  for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+    if (!uses[i].counts && is_given(l, GROUP_JOB, uses[i].path))
+      return FAIL(l, GROUP_JOB, uses[i].path, ERR_RANGE, "%s", uses[i].remedy);
+  if (is_partial && !has_layers)
+    return FAIL(l, GROUP_JOB, "personal.method", ERR_RANGE,
+                "partial needs the layers that stay here; write layers: [ dense2 ] or the like");
+  if (personal_type(p->method)->wants_validation && l->contract->validation <= 0)
+    return FAIL(l, GROUP_JOB, "personal.method", ERR_RANGE,
+                "%s chooses its mixture on validation samples; write validation: 0.1 or another method",
+                personal_type(p->method)->word);
+  if (personal_type(p->method)->n_models > 0 && job->continual.tasks.n_tasks > 0)
+    return FAIL(l, GROUP_JOB, "personal.method", ERR_RANGE,
+                "%s does not go with continual.tasks; write partial, none, or no tasks",
+                personal_type(p->method)->word);
+  return ERR_OK;
+}
+
 /* What a job file must be by itself, and what the site's settings must be for it. */
-static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_cluster, check_split,
+static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_drift,
+                                                          check_personal, check_cluster,    check_split,
                                                           check_contract, check_continual,  check_model};
 static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory,
                                                            check_rule};

@@ -65,6 +65,9 @@ static const char *const loss_words[] = {[LOSS_CROSS_ENTROPY] = "cross-entropy",
                                          [LOSS_HUBER] = "huber",
                                          [LOSS_BINARY_CROSS_ENTROPY] = "binary-cross-entropy",
                                          NULL};
+static const char *const personal_words[] = {
+    [PERSONAL_NONE] = "none",   [PERSONAL_PARTIAL] = "partial",         [PERSONAL_FINETUNE] = "finetune",
+    [PERSONAL_DITTO] = "ditto", [PERSONAL_INTERPOLATE] = "interpolate", NULL};
 static const char *const optimiser_words[] = {
     [OPTIMISER_SGD] = "sgd", [OPTIMISER_ADAM] = "adam", [OPTIMISER_ADAMW] = "adamw", NULL};
 static const char *const class_weight_words[] = {
@@ -270,6 +273,18 @@ const struct option option_table[] = {
     {"model", JOB(arch), &type_arch, NULL, NO_BOUNDS, MUST_AGREE,
      "layers, as in dense 64, relu, dropout 0.2, dense classes; of images conv 3x3x16 pad 1, batchnorm, relu, pool 2, "
      "dense classes; `starling help layers` explains them all"},
+    {"personal.method", JOB(train.personal.method), &type_word, "(none; partial with personal.layers)",
+     ONE_OF(personal_words), ANNOUNCED,
+     "what a site makes of the swarm's model for itself, which is judged and served there: none; partial (layers that "
+     "stay "
+     "here); finetune (an epoch more here after each merge); ditto (a model of its own that is pulled to the swarm's); "
+     "interpolate (a model of its own mixed with the swarm's as the validation samples say)"},
+    {"personal.head_epochs", JOB(train.personal.head_epochs), &type_u32, "0", BOUNDS(0, 1000), ANNOUNCED,
+     "partial: FedRep, passes a round in which only the personal layers are trained, before the others alone are; 0: "
+     "FedPer, all "
+     "together"},
+    {"personal.lambda", JOB(train.personal.lambda), &type_number, "0.1", BOUNDS(0, 1000000), ANNOUNCED,
+     "ditto: how strongly the own model is pulled to the swarm's"},
     {"personal.layers", JOB(personal_layers), &type_layers, "", NO_BOUNDS, MUST_AGREE,
      "layers that stay here and are never sent, by name or by kind, as in [ dense2 ] or [ batchnorm ]"},
     {"train.epochs", JOB(train.epochs), &type_u32, "1", BOUNDS(1, 10000), ANNOUNCED,
@@ -305,6 +320,12 @@ const struct option option_table[] = {
      ANNOUNCED,
      "how much a sample of each class counts: none, balanced (rare ones more, by this site's samples), or a number "
      "each"},
+    {"train.momentum_reset", JOB(train.momentum_reset), &type_flag, "false", ONE_OF(flag_words), ANNOUNCED,
+     "forget momentum, and adam's means, before each round: they point where this site alone would go"},
+    {"train.control_variates", JOB(train.control_variates), &type_flag, "false", ONE_OF(flag_words), ANNOUNCED,
+     "SCAFFOLD for gossip: local steps are corrected by how far this site's gradient lies from its neighbourhood's; "
+     "needs "
+     "sgd with momentum: 0"},
     {"train.proximal", JOB(train.proximal), &type_number, "0", BOUNDS(0, 1000000), ANNOUNCED,
      "FedProx: pull of the weights towards the model with which the round began; 0.01 to 1 against drift on skewed "
      "data"},

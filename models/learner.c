@@ -43,14 +43,22 @@ bool learner_has_tasks(const struct learner_config *c) {
 
 /* An array for it, apart from the momentum. */
 static bool takes_gradient(const struct learner_config *c) {
-  return !optimiser_folds(&c->train.optimiser) || terms_need_gradient(&c->train) ||
+  return !optimiser_folds(&c->train.optimiser) || terms_need_gradient(&c->train) || c->train.personal.head_epochs > 0 ||
+         personal_type(c->train.personal.method)->needs_gradient ||
          (learner_has_tasks(c) && continual_adds(c->continual));
 }
 
 /* They change places, so each must be able to be x. */
 static enum err allocate_model(struct learner *l) {
   bool has_gradient = takes_gradient(&l->config), has_all = true;
-  float **const arrays[] = {&l->x, &l->copy, &l->spare, &l->before.x, has_gradient ? &l->gradient : NULL};
+  size_t n_own = personal_type(l->config.train.personal.method)->n_models;
+  float **const arrays[] = {&l->x,
+                            &l->copy,
+                            &l->spare,
+                            &l->before.x,
+                            has_gradient ? &l->gradient : NULL,
+                            n_own > 0 ? &l->own.v : NULL,
+                            n_own > 1 ? &l->own.served : NULL};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     if (arrays[i])
       has_all = has_all && (*arrays[i] = floats_new(net_floats(l->net)));
@@ -81,9 +89,10 @@ static enum err plan_net(const struct arch *arch, uint32_t batch, const struct s
   return ERR_OK;
 }
 
-/* x, x̂, the spare one and x before; what the optimiser has, and had before; a gradient, and what terms work in. */
+/* x, x̂, the spare one and x before; what the optimiser has, and had before; a gradient, what terms work in, and the own models. */
 static size_t own_arrays(const struct learner_config *c) {
-  return 4 + 2 * optimiser_states(c->train.optimiser.kind) + takes_gradient(c) + terms_size(&c->train).n_work;
+  return 4 + 2 * optimiser_states(c->train.optimiser.kind) + takes_gradient(c) + terms_size(&c->train).n_work +
+         personal_type(c->train.personal.method)->n_models;
 }
 
 static bool has_personal(const struct schema *s) {
@@ -103,7 +112,7 @@ static size_t array_bytes_of(size_t n_floats) {
 /* No product wraps: what is laid out is at most a few times MAX_PARAMETERS, of which there are at most MAX_PEERS copies. */
 enum err learner_memory(const struct learner_config *c, size_t *out_bytes) {
   enum {
-    OF_LAYER = 256 /* in the net's tables */,
+    OF_LAYER = 288 /* in the net's tables, and here */,
     OF_LANE = 64,
     OF_TENSOR = sizeof(struct tensor) + sizeof(struct share_range),
     OF_ALL = 4096 /* learner, net, the last small arrays */
@@ -154,18 +163,41 @@ static enum err allocate_batch(struct learner *l) {
   return ERR_OK;
 }
 
+static enum err find_trained(struct learner *l) {
+  struct trained *t = &l->trained;
+  size_t n_layers = l->arch->n_layers;
+  t->shared = calloc(n_layers, sizeof *t->shared);
+  t->personal = calloc(n_layers, sizeof *t->personal);
+  if (!t->shared || !t->personal)
+    return ERR_NO_MEMORY;
+  for (size_t i = 0; i < n_layers; i++) {
+    struct net_range r = net_layer_trained(l->net, i);
+    if (r.n > 0 && l->arch->layers[i].is_personal)
+      t->personal[t->n_personal++] = r;
+    else if (r.n > 0)
+      t->shared[t->n_shared++] = r;
+  }
+  return ERR_OK;
+}
+
 /* What is as long as the net's layout or its batches: all that depends on how it computes. */
 static enum err allocate_for_net(struct learner *l) {
   enum err e = open_net(l);
+  if (!e)
+    e = find_trained(l);
   if (!e)
     e = allocate_model(l);
   return e ? e : allocate_batch(l);
 }
 
 static void free_for_net(struct learner *l) {
-  float **const arrays[] = {&l->x, &l->gradient, &l->copy, &l->spare, &l->before.x, &l->targets, &l->d_z, &l->z};
+  float **const arrays[] = {&l->x,       &l->gradient, &l->copy, &l->spare, &l->before.x,
+                            &l->targets, &l->d_z,      &l->z,    &l->own.v, &l->own.served};
   net_free(l->net);
   l->net = NULL;
+  free(l->trained.shared);
+  free(l->trained.personal);
+  l->trained = (struct trained){0};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     free(*arrays[i]);
     *arrays[i] = NULL;
@@ -218,6 +250,7 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
   }
   net_init_weights(l->arch, &config->init, l->x);
   memcpy(l->copy, learner_shared(l), l->n_shared * sizeof *l->x);
+  learner_own_reset(l);
   learner_set_steps(l, 0);
   *out_learner = l;
   return ERR_OK;
@@ -258,6 +291,10 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   memcpy(new.x, l->x, n_bytes);
   memcpy(new.copy, l->copy, n_bytes);
   memcpy(new.spare, l->spare, n_bytes);
+  if (l->own.v)
+    memcpy(new.own.v, l->own.v, n_bytes);
+  if (l->own.served)
+    memcpy(new.own.served, l->own.served, n_bytes);
   for (size_t i = 0; i < learner_states(l) && new.states[i]; i++)
     memcpy(new.states[i], l->states[i], n_bytes);
   l->config = new.config;
@@ -266,6 +303,9 @@ enum err learner_select(struct learner *l, const struct selection *selection, st
   l->copy = new.copy;
   l->spare = new.spare;
   l->gradient = new.gradient;
+  l->own.v = new.own.v;
+  l->own.served = new.own.served;
+  l->trained = new.trained;
   memcpy(l->states, new.states, sizeof l->states);
   l->before = new.before; /* nothing is known there */
   l->has_step = false;
@@ -449,34 +489,38 @@ static enum err evaluate_batch(struct learner *l, const struct dataset *d, const
   return ERR_OK;
 }
 
-static enum err judge(struct learner *l, const struct dataset *d, const struct work_hook *hook,
-                      const struct judgement *j) {
+/* A model that is in the layout of the net. */
+static enum err judge_loaded(struct learner *l, const struct dataset *d, const float *w, const struct work_hook *hook,
+                             const struct judgement *j) {
   enum err e = ERR_OK;
-  float *w = l->spare;
-  if (l->pending) /* that is x̂' */
-    net_load(l->net, w = l->x);
-  else
-    net_load_from(l->net, l->x, w);
   for (size_t at = 0; at < d->n && !e; at += l->max_batch) {
     e = learner_call_hook(hook, at, d->n);
     if (!e)
       e = evaluate_batch(l, d, w, at, j);
   }
-  if (l->pending)
-    net_store(l->net, l->x);
   return e;
 }
 
-enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
-                          struct metrics *out_metrics) {
-  const struct dataset *d = l->tests[which];
-  if (!d)
-    return ERR_NOT_FOUND;
+/* A model in its own order, in which it is afterwards, too. */
+static enum err judge(struct learner *l, const struct dataset *d, float *values, const struct work_hook *hook,
+                      const struct judgement *j) {
+  if (!l->pending) {
+    net_load_from(l->net, values, l->spare);
+    return judge_loaded(l, d, l->spare, hook, j);
+  }
+  net_load(l->net, values); /* spare is x̂' */
+  enum err e = judge_loaded(l, d, values, hook, j);
+  net_store(l->net, values);
+  return e;
+}
+
+enum err learner_evaluate_values(struct learner *l, const struct dataset *d, float *values,
+                                 const struct work_hook *hook, struct metrics *out_metrics) {
   struct metrics m;
   enum err e = metrics_init(&m, d->task, d->n_classes, d->n);
   if (e)
     return e;
-  e = judge(l, d, hook, &(struct judgement){.metrics = &m});
+  e = judge(l, d, values, hook, &(struct judgement){.metrics = &m});
   if (!e)
     e = metrics_end(&m);
   if (e) {
@@ -487,6 +531,12 @@ enum err learner_evaluate(struct learner *l, enum test_set which, const struct w
   return ERR_OK;
 }
 
+enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
+                          struct metrics *out_metrics) {
+  const struct dataset *d = l->tests[which];
+  return d ? learner_evaluate_values(l, d, learner_judged(l), hook, out_metrics) : ERR_NOT_FOUND;
+}
+
 enum err learner_evaluate_tasks(struct learner *l, enum test_set which, const struct work_hook *hook,
                                 struct task_score *out_scores) {
   const struct dataset *d = l->tests[which];
@@ -494,5 +544,5 @@ enum err learner_evaluate_tasks(struct learner *l, enum test_set which, const st
   if (!d)
     return ERR_NOT_FOUND;
   memset(out_scores, 0, l->config.continual->tasks.n_tasks * sizeof *out_scores);
-  return judge(l, d, hook, &(struct judgement){.scores = out_scores});
+  return judge(l, d, learner_judged(l), hook, &(struct judgement){.scores = out_scores});
 }

@@ -8,6 +8,7 @@
  *   learner_published  x̂ ← x̂'                                 once the payload is durable (RULE: x̂ moves only then)
  *   learner_copy_…     x̂_j ← x̂_j + decode(payload of j)        links in sequence order, or a full copy
  *   learner_merge      x ← x + γ Σ_j w_j (x̂_j − x̂)             weights by the caller, γ of the codec; or another rule
+ *   learner_personalise   what this site makes of it for itself (models/personal.h)
  *   learner_evaluate   loss, accuracy … on the validation or a test set
  *
  * Shapes: P = schema_parameters(schema) floats a model, tensors in schema order, row-major, outputs first. x̂, x̂_j and payloads
@@ -150,7 +151,12 @@ MUST_USE enum err learner_merge(struct learner *l, struct contribution *contribu
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */
 void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 
-/* Metrics of x. ERR_NOT_FOUND when there is no such set; ERR_NO_MEMORY; errors of the hook. */
+/* After a merge: the site's own model of this round (models/personal.h), where the job wants one. The samples come in the order of
+ * that round's training, so that a repeated round repeats its bits. Errors as learner_train; the own model is then as it was.
+ * learner_undo cannot go behind it. */
+MUST_USE enum err learner_personalise(struct learner *l, uint64_t round, uint32_t sub, const struct work_hook *hook);
+
+/* Metrics of the model that is served: the site's own one, else x. ERR_NOT_FOUND when there is no such set; ERR_NO_MEMORY; errors of the hook. */
 MUST_USE enum err learner_evaluate(struct learner *l, enum test_set which, const struct work_hook *hook,
                                    struct metrics *out_metrics);
 
@@ -174,7 +180,8 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
  * distances. Of f32 and f16 a pending x̂ is so near x that little more than what lies between them stands there for x, to the
  * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version,
  * schema hash, counts) that is checked on reading. x̂ stands in the half as S little-endian f32 at learner_half_copy_offset, so
- * that a full copy can be served from the file. A half of another optimiser is read as well: where its state does not mean the
+ * that a full copy can be served from the file. Both hold what the site's own model is made of; one without it is read as well, and that
+ * begins as x. A half of another optimiser is read as well: where its state does not mean the
  * same, the own begins anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */
 size_t learner_half_arrays(const struct train_config *train); /* of P floats that a half holds at most, ≥ 3 */
@@ -187,8 +194,12 @@ size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_
 size_t learner_half_most(const struct learner *l);
 MUST_USE enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
 
-size_t learner_model_bytes(const struct learner *l);
+size_t learner_model_bytes(const struct learner *l); /* of the one that would be written now */
 void learner_model_write(const struct learner *l, uint8_t *out_bytes);
+
+/* How long the model of P values is that begins there, at least that of x alone; and the most that one of this schema has. */
+size_t learner_model_measure(size_t n_values, const uint8_t *bytes, size_t n_bytes);
+size_t learner_model_most(const struct learner *l);
 MUST_USE enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes);
 
 /* Warm start: tensors of equal name, shape and role come from a stored model (learner_model_write) of another schema; the
@@ -197,7 +208,10 @@ MUST_USE enum err learner_model_read(struct learner *l, const uint8_t *bytes, si
 MUST_USE enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
                                const uint8_t *bytes, size_t n_bytes, bool *out_taken);
 
-/* The model as it is: [P], borrowed until the next call. And another one [P] to go on from, as one that was trained elsewhere, or
+/* The model that is judged and served: [P], borrowed until the next call. */
+const float *learner_served(const struct learner *l);
+
+/* The swarm's model as it is: [P], borrowed until the next call. And another one [P] to go on from, as one that was trained elsewhere, or
  * the same itself: finite values, with which the optimiser starts again; x̂ stays what peers hold of us, or is the same where none of them
  * holds anything (is_first). ERR_NON_FINITE, with nothing changed. */
 const float *learner_values(const struct learner *l);

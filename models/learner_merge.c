@@ -53,6 +53,7 @@ enum err learner_merge(struct learner *l, struct contribution *contributions, si
     return e;
   learner_take_shared(l);
   l->has_step = false;
+  terms_merged(&l->added);
   for (size_t i = 0; i < n; i++)
     settle(l, &contributions[i], &l->merging[i], m.bound);
   return ERR_OK;
@@ -67,5 +68,6 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
   learner_take_shared(l);
   learner_floor(l);
   l->has_step = false;
+  learner_own_reset(l);
   terms_forget(&l->added);
 }

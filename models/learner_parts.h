@@ -25,7 +25,11 @@ struct learner {
   float *states[MAX_OPTIMISER_STATES]; /* the optimiser's; NULL behind its last */
   float *gradient;                     /* NULL: it is added straight into the momentum */
   struct terms added;                  /* what the job adds to a step */
-  uint64_t n_taken;                    /* steps of the optimiser so far */
+  struct trained {                     /* which values of x the optimiser steps: of each layer that learns */
+    struct net_range *shared, *personal;
+    size_t n_shared, n_personal;
+  } trained;
+  uint64_t n_taken; /* steps of the optimiser so far */
 
   float *shared; /* [n_shared] that part of x, where it is not all of it; else NULL */
   float *copy;   /* [n_shared] x̂ */
@@ -39,6 +43,12 @@ struct learner {
     uint64_t n_taken;
     double own_step;
   } before;
+
+  struct {         /* the site's own model (models/personal.h) */
+    float *v;      /* [P]; NULL: there is none */
+    float *served; /* [P] the mixture; NULL: v itself */
+    double alpha;  /* of v in it */
+  } own;
 
   float **copies; /* [n_copies][n_shared] x̂_j */
 
@@ -70,6 +80,33 @@ struct learner {
 
 /* Arrays of the optimiser beside the model. */
 size_t learner_states(const struct learner *l);
+
+/* Steps on x in the net's layout, l->states and l->n_taken, from the samples of a round, under these terms; `done` steps of
+ * `total` come before it for the hook. out_loss: the mean of its batches. */
+struct lesson {
+  struct training training;
+  struct terms *terms;
+  size_t done, total;
+  bool is_apart; /* learner_teach's: the gradient from the step */
+};
+enum err learner_teach(struct learner *l, struct lesson *lesson, const struct work_hook *hook, double *out_loss);
+struct training learner_training(const struct learner *l, uint64_t round, uint32_t sub);
+struct loss learner_training_loss(const struct learner *l);
+
+/* The own model begins as x. */
+void learner_own_reset(struct learner *l);
+
+/* After x or v came from elsewhere: the mixture of them. */
+void learner_own_mix(struct learner *l);
+
+/* What is judged and served: [net_floats] long, in the order of the model. */
+float *learner_judged(struct learner *l);
+
+/* Metrics of a model [P] that is not x; spare is lost. */
+enum err learner_evaluate_values(struct learner *l, const struct dataset *d, float *values,
+                                 const struct work_hook *hook, struct metrics *out_metrics);
+
+void learner_swap(float **a, float **b);
 
 /* The optimiser begins anew. */
 void learner_forget_states(struct learner *l);

@@ -18,10 +18,11 @@
  *          (models/merging/nearby.h)
  *          versions 5 to 8: as 1 to 4, and at the end sections: how many u32, zero u32, and each
  *            word 16, numbers u32, arrays u32, values of each u64, the numbers f64, the arrays
- *   model  head, x                                                                                  64 + 4·P */
+ *   model  head, x                                                                                  64 + 4·P
+ *          version 2: and sections */
 
 enum {
-  MODEL_VERSION = 1,
+  MODEL_VERSION = 2,
   HALF_VERSION = 8,
   SECTIONS_VERSION = 4, /* is added to a half's with sections */
   HEAD_BYTES = 64,
@@ -84,13 +85,6 @@ static enum err size_judge(size_t n_bytes, size_t expected_bytes) {
   return n_bytes < expected_bytes ? ERR_TRUNCATED : n_bytes > expected_bytes ? ERR_TRAILING : ERR_OK;
 }
 
-/* The head of a model, and its size. */
-static enum err model_judge(const struct digest *schema_hash, size_t n_values, const uint8_t *bytes, size_t n_bytes) {
-  uint32_t version;
-  enum err e = head_judge(schema_hash, n_values, model_magic, MODEL_VERSION, bytes, n_bytes, &version);
-  return e ? e : size_judge(n_bytes, HEAD_BYTES + codec_full_bytes(n_values));
-}
-
 static void state_write(const struct learner *l, uint8_t out_bytes[STATE_BYTES]) {
   struct writer w;
   writer_init(&w, out_bytes, STATE_BYTES);
@@ -132,7 +126,7 @@ struct half {
   size_t n_sections; /* bytes of them all; 0: there are none */
 };
 
-/* ---- sections: what training terms keep */
+/* ---- sections: what training terms keep, and the site's own model */
 
 /* What is kept under one word: numbers and arrays, which are the learner's. */
 struct section {
@@ -142,8 +136,20 @@ struct section {
   size_t n_numbers, n_arrays, n_values;
 };
 
-static size_t own_sections(const struct learner *l, struct section out[MAX_SECTIONS]) {
+/* A model has only what is served. */
+enum kind { OF_HALF, OF_MODEL };
+
+static size_t own_sections(const struct learner *l, enum kind kind, struct section out[MAX_SECTIONS]) {
   size_t n = 0;
+  if (l->own.v)
+    out[n++] = (struct section){.word = "personal",
+                                .numbers = (double *)&l->own.alpha,
+                                .arrays = &l->own.v,
+                                .n_numbers = 1,
+                                .n_arrays = 1,
+                                .n_values = l->n};
+  if (kind == OF_MODEL)
+    return n;
   for (size_t i = 0; i < l->added.n; i++) {
     const struct term *t = &l->added.list[i];
     if (t->type->n_kept + t->type->n_numbers > 0)
@@ -161,18 +167,18 @@ static size_t section_bytes(const struct section *s) {
   return SECTION_HEAD_BYTES + 8 * s->n_numbers + s->n_arrays * codec_full_bytes(s->n_values);
 }
 
-static size_t sections_now(const struct learner *l) {
+static size_t sections_now(const struct learner *l, enum kind kind) {
   struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, own), n_bytes = n > 0 ? SECTIONS_BYTES : 0;
+  size_t n = own_sections(l, kind, own), n_bytes = n > 0 ? SECTIONS_BYTES : 0;
   for (size_t i = 0; i < n; i++)
     n_bytes += section_bytes(&own[i]);
   return n_bytes;
 }
 
-static void sections_write(const struct learner *l, uint8_t *out_bytes) {
+static void sections_write(const struct learner *l, enum kind kind, uint8_t *out_bytes) {
   struct section own[MAX_SECTIONS];
   struct writer w;
-  size_t n = own_sections(l, own);
+  size_t n = own_sections(l, kind, own);
   writer_init(&w, out_bytes, SECTIONS_BYTES);
   writer_u32(&w, (uint32_t)n);
   writer_u32(&w, 0);
@@ -250,10 +256,20 @@ static enum err sections_walk(struct learner *l, size_t n_model, const uint8_t *
   return e;
 }
 
+static size_t sections_most(size_t n_values) {
+  return SECTIONS_BYTES + MAX_SECTIONS * (SECTION_HEAD_BYTES + 8 * MAX_SECTION_NUMBERS) +
+         MAX_SECTION_ARRAYS * codec_full_bytes(n_values);
+}
+
 static double stored_number(const struct stored *s, size_t i) {
   struct cursor c;
   cursor_init(&c, s->numbers + 8 * i, 8);
   return cursor_f64(&c);
+}
+
+static bool own_fits(const struct stored *s) {
+  double alpha = s->n_numbers == 1 ? stored_number(s, 0) : 0;
+  return strcmp(s->word, "personal") != 0 || (alpha >= 0 && alpha <= 1);
 }
 
 static enum err stored_judge(struct learner *l, const struct stored *s) {
@@ -261,13 +277,15 @@ static enum err stored_judge(struct learner *l, const struct stored *s) {
   for (size_t i = 0; i < s->n_numbers; i++)
     if (!isfinite(stored_number(s, i)))
       return ERR_NON_FINITE;
+  if (!own_fits(s))
+    return ERR_CORRUPT;
   return codec_check_values(s->arrays, s->n_arrays * s->n_values);
 }
 
 /* One of another shape, or that nobody here keeps, is left. */
 static enum err stored_take(struct learner *l, const struct stored *s) {
   struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, own);
+  size_t n = own_sections(l, OF_HALF, own);
   for (size_t i = 0; i < n; i++) {
     const struct section *o = &own[i];
     if (strcmp(o->word, s->word) != 0 || o->n_numbers != s->n_numbers || o->n_arrays != s->n_arrays ||
@@ -281,13 +299,14 @@ static enum err stored_take(struct learner *l, const struct stored *s) {
   return ERR_OK;
 }
 
+/* What no section says: x is the own model, and terms know nothing. */
 static void sections_clear(struct learner *l) {
-  struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, own);
-  for (size_t i = 0; i < n; i++) {
-    memset(own[i].numbers, 0, own[i].n_numbers * sizeof *own[i].numbers);
-    for (size_t k = 0; k < own[i].n_arrays; k++)
-      memset(own[i].arrays[k], 0, own[i].n_values * sizeof **own[i].arrays);
+  learner_own_reset(l);
+  for (size_t i = 0; i < l->added.n; i++) {
+    struct term *t = &l->added.list[i];
+    memset(t->numbers, 0, sizeof t->numbers);
+    for (size_t k = 0; k < t->type->n_kept; k++)
+      memset(t->kept[k], 0, l->n * sizeof *t->kept[k]);
   }
 }
 
@@ -298,7 +317,7 @@ static struct half half_now(const struct learner *l) {
   return (struct half){.kind = l->config.train.optimiser.kind,
                        .n_taken = l->n_taken,
                        .width = l->pending ? l->nearby_width : 0,
-                       .n_sections = sections_now(l)};
+                       .n_sections = sections_now(l, OF_HALF)};
 }
 
 static bool has_tail(const struct half *h) {
@@ -330,7 +349,8 @@ static size_t half_bytes(const struct learner *l, const struct half *h) {
 }
 
 size_t learner_half_arrays(const struct train_config *train) {
-  return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind) + terms_size(train).n_kept;
+  return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind) + terms_size(train).n_kept +
+         personal_type(train->personal.method)->n_models;
 }
 
 size_t learner_half_bytes(const struct learner *l) {
@@ -380,7 +400,7 @@ void learner_half_write(const struct learner *l, uint8_t *out_bytes) {
   if (has_tail(&h))
     tail_write(l, out_bytes + tail_at(l, &h));
   if (h.n_sections > 0)
-    sections_write(l, out_bytes + sections_at(l, &h));
+    sections_write(l, OF_HALF, out_bytes + sections_at(l, &h));
 }
 
 /* What a tail begins with; ERR_CORRUPT: no optimiser with one, or more steps than anyone takes. */
@@ -438,8 +458,7 @@ size_t learner_half_most(const struct learner *l) {
     size_t n = half_bytes(l, &(struct half){.kind = kind});
     most = n > most ? n : most;
   }
-  return most + SECTIONS_BYTES + MAX_SECTIONS * (SECTION_HEAD_BYTES + 8 * MAX_SECTION_NUMBERS) +
-         MAX_SECTION_ARRAYS * array_bytes(l);
+  return most + sections_most(l->n);
 }
 
 /* Its floats, before any of them is taken. */
@@ -476,12 +495,12 @@ static void take_states(struct learner *l, const struct half *h, const uint8_t *
   }
 }
 
-static void take_sections(struct learner *l, const struct half *h, const uint8_t *bytes) {
+/* Judged before. */
+static void take_sections(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
   size_t n_sections;
-  sections_clear(l);
-  if (h->n_sections > 0)
-    MUST(sections_walk(l, l->n, bytes + sections_at(l, h), h->n_sections, stored_take, &n_sections) ==
-         ERR_OK); /* judged before */
+  if (n_bytes > 0)
+    MUST(sections_walk(l, l->n, bytes, n_bytes, stored_take, &n_sections) == ERR_OK);
+  learner_own_mix(l);
 }
 
 static void take_x(struct learner *l, const struct half *h, const uint8_t *bytes) {
@@ -507,7 +526,8 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
     return e;
   take_x(l, &h, bytes);
   take_states(l, &h, bytes);
-  take_sections(l, &h, bytes);
+  sections_clear(l);
+  take_sections(l, bytes + sections_at(l, &h), h.n_sections);
   memcpy(l->copy, bytes + copy_at(l, &h), codec_full_bytes(l->n_shared));
   l->own_step = own_step;
   l->ring = ring;
@@ -515,21 +535,66 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
   return ERR_OK;
 }
 
+static size_t model_sections_at(size_t n_values) {
+  return HEAD_BYTES + codec_full_bytes(n_values);
+}
+
+/* The head of a model, and its size; how many bytes of it are sections, whose floats are not judged. */
+static enum err model_judge(const struct digest *schema_hash, size_t n_values, const uint8_t *bytes, size_t n_bytes,
+                            size_t *out_sections) {
+  uint32_t version;
+  size_t at = model_sections_at(n_values), n_sections = 0;
+  enum err e = head_judge(schema_hash, n_values, model_magic, MODEL_VERSION, bytes, n_bytes, &version);
+  if (!e && version > 1)
+    e = n_bytes < at ? ERR_TRUNCATED : sections_walk(NULL, n_values, bytes + at, n_bytes - at, NULL, &n_sections);
+  if (!e)
+    e = size_judge(n_bytes, at + n_sections);
+  if (!e)
+    *out_sections = n_sections;
+  return e;
+}
+
 size_t learner_model_bytes(const struct learner *l) {
-  return HEAD_BYTES + array_bytes(l);
+  return model_sections_at(l->n) + sections_now(l, OF_MODEL);
+}
+
+size_t learner_model_most(const struct learner *l) {
+  return model_sections_at(l->n) + sections_most(l->n);
+}
+
+size_t learner_model_measure(size_t n_values, const uint8_t *bytes, size_t n_bytes) {
+  size_t at = model_sections_at(n_values), n_sections = 0;
+  struct cursor c;
+  if (n_bytes <= at)
+    return at;
+  cursor_init(&c, bytes + MAGIC_BYTES, sizeof(uint32_t));
+  bool has_sections = cursor_u32(&c) > 1;
+  return has_sections && sections_walk(NULL, n_values, bytes + at, n_bytes - at, NULL, &n_sections) == ERR_OK
+             ? at + n_sections
+             : at;
 }
 
 void learner_model_write(const struct learner *l, uint8_t *out_bytes) {
-  head_write(l, model_magic, MODEL_VERSION, out_bytes);
+  bool has_sections = sections_now(l, OF_MODEL) > 0;
+  head_write(l, model_magic, has_sections ? MODEL_VERSION : 1, out_bytes);
   codec_write_values(l->x, l->n, out_bytes + HEAD_BYTES);
+  if (has_sections)
+    sections_write(l, OF_MODEL, out_bytes + model_sections_at(l->n));
 }
 
 enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_bytes) {
-  enum err e = model_judge(&l->config.schema_hash, l->n, bytes, n_bytes);
+  size_t n_sections, walked, at = model_sections_at(l->n);
+  enum err e = model_judge(&l->config.schema_hash, l->n, bytes, n_bytes, &n_sections);
+  if (!e && n_sections > 0)
+    e = sections_walk(NULL, l->n, bytes + at, n_sections, stored_judge, &walked);
   if (!e)
     e = codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
-  l->has_step = l->has_step && e;
-  return e;
+  if (e)
+    return e;
+  l->has_step = false;
+  learner_own_reset(l);
+  take_sections(l, bytes + at, n_sections);
+  return ERR_OK;
 }
 
 double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values) {
@@ -565,12 +630,13 @@ static void take_alike(struct learner *l, const struct schema *from, const float
       memcpy(l->x + own->offset, values + theirs->offset, own->n_values * sizeof *values);
   }
   memcpy(l->copy, learner_shared(l), l->n_shared * sizeof *l->x);
+  learner_own_reset(l);
 }
 
 enum err learner_take(struct learner *l, const struct schema *from, const struct digest *from_hash,
                       const uint8_t *bytes, size_t n_bytes, bool *out_taken) {
-  size_t n = schema_parameters(from);
-  enum err e = model_judge(from_hash, n, bytes, n_bytes);
+  size_t n = schema_parameters(from), n_sections;
+  enum err e = model_judge(from_hash, n, bytes, n_bytes, &n_sections);
   if (e)
     return e;
   float *values = floats_new(n);
@@ -595,6 +661,7 @@ enum err learner_go_on_from(struct learner *l, const float *values, bool is_firs
   l->has_step = false;
   memmove(l->x, values, l->n * sizeof *l->x);
   learner_floor(l);
+  learner_own_reset(l);
   learner_forget_states(l);
   terms_forget(&l->added);
   if (is_first)

@@ -69,12 +69,14 @@ static void pass_begin(struct sampler *s, struct learner *l) {
   dataset_plan(l->train, l->order + s->at, left < wanted ? left : wanted);
 }
 
-static void sampler_init(struct sampler *s, struct learner *l, uint64_t round, uint32_t sub) {
+static void sampler_init(struct sampler *s, struct learner *l, const struct training *training) {
+  uint64_t round = training->round;
+  uint32_t sub = training->sub;
   uint64_t batch = (round - 1 + sub) * l->steps, per_pass = learner_epoch_steps(l);
   *s = (struct sampler){.n = pool_size(l),
                         .pass = batch / per_pass,
                         .at = (size_t)(batch % per_pass) * l->config.train.batch,
-                        .steps_left = steps_of_round(l)};
+                        .steps_left = training->n_steps};
   if (l->steps == 0) {
     train_stream(&s->rng, STREAM_ORDER, l->config.train_seed, l->config.part, round, sub);
     order_reset(l);
@@ -115,16 +117,17 @@ static void apply_gradient(struct learner *l, const struct training *training) {
 }
 
 /* Backwards from d_z, and a step of the optimiser. */
-static enum err step(struct learner *l, const struct training *training, const struct term_batch *batch) {
+static enum err step(struct learner *l, const struct lesson *lesson, const struct term_batch *batch) {
+  const struct training *training = &lesson->training;
   const struct optimiser_config *c = &l->config.train.optimiser;
   l->n_taken++;
-  if (!l->gradient) {
+  if (!lesson->is_apart) {
     const struct descent descent = {c->momentum, training->rate, c->weight_decay};
     net_descend(l->net, l->x, l->d_z, &descent, l->states[0]);
     return ERR_OK;
   }
   net_backward(l->net, l->x, l->d_z, 0, l->gradient);
-  enum err e = terms_at(&l->added, TERM_GRADIENT, training, batch);
+  enum err e = terms_at(lesson->terms, TERM_GRADIENT, training, batch);
   if (!e && l->continual)
     continual_on_gradient(l->continual, l->net, training->loss, l->x, l->gradient, batch->n);
   if (!e)
@@ -141,11 +144,12 @@ static const float *in_sight(struct learner *l, const float *z, size_t n) {
   return l->z;
 }
 
-static enum err train_batch(struct learner *l, const struct training *training, struct term_batch *b,
-                            struct rng *dropout, struct loss_sum *out_sum) {
+static enum err train_batch(struct learner *l, const struct lesson *lesson, struct term_batch *b, struct rng *dropout,
+                            struct loss_sum *out_sum) {
+  const struct training *training = &lesson->training;
   enum err e = dataset_gather(l->train, b->index, b->n, net_input(l->net));
   if (!e)
-    e = terms_at(&l->added, TERM_INPUTS, training, b);
+    e = terms_at(lesson->terms, TERM_INPUTS, training, b);
   if (e)
     return e;
   if (l->continual)
@@ -157,26 +161,35 @@ static enum err train_batch(struct learner *l, const struct training *training, 
   b->d_z = l->d_z;
   if (l->continual)
     continual_on_outputs(l->continual, b->z, b->n, b->n_outputs, l->d_z);
-  e = terms_at(&l->added, TERM_OUTPUTS, training, b);
-  return e ? e : step(l, training, b);
+  e = terms_at(lesson->terms, TERM_OUTPUTS, training, b);
+  return e ? e : step(l, lesson, b);
 }
 
-/* The steps of a round, x and the states being in the net's layout. */
-static enum err train_steps(struct learner *l, const struct training *training, const struct work_hook *hook,
-                            double *out_loss) {
+/* Whether the gradient must be whole before a step. */
+static bool is_apart(const struct learner *l, const struct lesson *lesson) {
+  size_t n_ranges;
+  bool adds = learner_has_tasks(&l->config) && continual_adds(l->config.continual);
+  return !optimiser_folds(&l->config.train.optimiser) || terms_have(lesson->terms, TERM_GRADIENT) || adds ||
+         lesson->training.ranges != net_trained(l->net, &n_ranges);
+}
+
+enum err learner_teach(struct learner *l, struct lesson *lesson, const struct work_hook *hook, double *out_loss) {
+  lesson->is_apart = is_apart(l, lesson);
+  MUST(l->gradient || !lesson->is_apart);
+  const struct training *training = &lesson->training;
   struct loss_sum all = {0};
   struct sampler sampler;
   struct rng dropout;
-  sampler_init(&sampler, l, training->round, training->sub);
+  sampler_init(&sampler, l, training);
   train_stream(&dropout, STREAM_DROPOUT, l->config.train_seed, l->config.part, training->round, training->sub);
   for (size_t step = 0; step < training->n_steps; step++) {
-    enum err e = learner_call_hook(hook, step, training->n_steps);
+    enum err e = learner_call_hook(hook, lesson->done + step, lesson->total);
     if (e)
       return e;
     struct loss_sum one;
     struct term_batch b = {.step = step, .n_outputs = l->arch->n_outputs, .g = l->gradient};
     b.index = sampler_next(&sampler, l, &b.n);
-    if ((e = train_batch(l, training, &b, &dropout, &one)))
+    if ((e = train_batch(l, lesson, &b, &dropout, &one)))
       return e;
     all.sum += one.sum;
     all.weight += one.weight;
@@ -203,16 +216,23 @@ static bool is_finite(const struct learner *l) {
   return finite && terms_finite(&l->added, l->n);
 }
 
-static void swap(float **a, float **b) {
+void learner_swap(float **a, float **b) {
   float *held = *a;
   *a = *b;
   *b = held;
 }
 
 static void swap_before(struct learner *l) {
-  swap(&l->x, &l->before.x);
+  learner_swap(&l->x, &l->before.x);
   for (size_t i = 0; i < learner_states(l); i++)
-    swap(&l->states[i], &l->before.states[i]);
+    learner_swap(&l->states[i], &l->before.states[i]);
+}
+
+/* In any layout. */
+static void reset_states(struct learner *l) {
+  l->n_taken = 0;
+  for (size_t i = 0; i < learner_states(l); i++)
+    memset(l->states[i], 0, net_floats(l->net) * sizeof *l->states[i]);
 }
 
 /* x and the states into the net's layout, and as they are kept as those before. */
@@ -224,12 +244,14 @@ static void begin(struct learner *l) {
   net_load_from(l->net, l->before.x, l->x);
   for (size_t i = 0; i < learner_states(l); i++)
     net_load_from(l->net, l->before.states[i], l->states[i]);
+  if (l->config.train.momentum_reset)
+    reset_states(l);
 }
 
 /* Out of the net's layout, each by way of the spare array. */
 static void store(struct learner *l, float **array) {
   net_store_to(l->net, *array, l->spare);
-  swap(array, &l->spare);
+  learner_swap(array, &l->spare);
 }
 
 static void store_all(struct learner *l) {
@@ -238,24 +260,26 @@ static void store_all(struct learner *l) {
     store(l, &l->states[i]);
 }
 
-static struct loss training_loss(const struct learner *l) {
+struct loss learner_training_loss(const struct learner *l) {
   struct loss loss = learner_plain_loss(l);
   loss.label_smoothing = l->config.train.label_smoothing;
   loss.weights = l->weights;
   return loss;
 }
 
-/* After begin. */
-static struct training training_of(const struct learner *l, uint64_t round, uint32_t sub, double rate_scale) {
+/* Of everything, x being in the layout of the net. */
+struct training learner_training(const struct learner *l, uint64_t round, uint32_t sub) {
   struct training t = {.config = &l->config.train,
                        .data = l->train,
                        .net = l->net,
                        .n_values = l->n,
                        .start = l->before.x,
                        .x = l->x,
+                       .shared = l->trained.shared,
+                       .n_shared = l->trained.n_shared,
                        .round = round,
                        .sub = sub,
-                       .rate = rate_scale * train_rate(&l->config.train, round),
+                       .rate = train_rate(&l->config.train, round),
                        .n_steps = steps_of_round(l)};
   t.ranges = net_trained(l->net, &t.n_ranges);
   return t;
@@ -269,6 +293,34 @@ static enum err begin_task(struct learner *l, uint64_t round, uint32_t sub) {
   return continual_begin(l->continual, &turn);
 }
 
+/* Steps in which only the personal layers are trained, before those of the round. */
+static size_t head_steps(const struct learner *l) {
+  return l->shared ? (size_t)l->config.train.personal.head_epochs * learner_epoch_steps(l) : 0;
+}
+
+/* FedRep: the personal layers, the others being fixed; then the others. */
+static enum err teach_head(struct learner *l, struct lesson *lesson, const struct work_hook *hook) {
+  struct lesson head = *lesson;
+  double loss;
+  head.training.ranges = l->trained.personal;
+  head.training.n_ranges = l->trained.n_personal;
+  head.training.n_shared = 0;
+  head.training.n_steps = lesson->done;
+  head.done = 0;
+  lesson->training.ranges = l->trained.shared;
+  lesson->training.n_ranges = l->trained.n_shared;
+  return learner_teach(l, &head, hook, &loss);
+}
+
+static enum err teach_round(struct learner *l, struct lesson *lesson, const struct work_hook *hook, double *out_loss) {
+  enum err e = terms_begin(lesson->terms, &lesson->training);
+  if (!e && lesson->done > 0)
+    e = teach_head(l, lesson, hook);
+  if (!e)
+    e = learner_teach(l, lesson, hook, out_loss);
+  return e ? e : terms_end(lesson->terms, &lesson->training);
+}
+
 enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale, const struct work_hook *hook,
                        struct train_report *out_report) {
   MUST(l->train);
@@ -276,16 +328,15 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   l->rounding_seed = rounding_seed(l, round, sub);
   begin(l);
   enum err e = l->continual ? begin_task(l, round, sub) : ERR_OK;
-  const struct loss loss = training_loss(l);
-  struct training training = training_of(l, round, sub, rate_scale);
-  training.loss = &loss;
+  const struct loss loss = learner_training_loss(l);
+  size_t before = head_steps(l), n_steps = steps_of_round(l);
+  struct lesson lesson = {
+      .training = learner_training(l, round, sub), .terms = &l->added, .done = before, .total = before + n_steps};
+  lesson.training.loss = &loss;
+  lesson.training.rate *= rate_scale;
   double mean_loss = 0;
   if (!e)
-    e = terms_begin(&l->added, &training);
-  if (!e)
-    e = train_steps(l, &training, hook, &mean_loss);
-  if (!e)
-    e = terms_end(&l->added, &training);
+    e = teach_round(l, &lesson, hook, &mean_loss);
   dataset_plan(l->train, NULL, 0);
   store_all(l);
   if (e)
@@ -295,8 +346,8 @@ enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double r
   if (!is_finite(l))
     return ERR_NON_FINITE;
   l->has_step = true;
-  *out_report = (struct train_report){
-      .local_steps = (uint32_t)steps_of_round(l), .n_samples = (uint32_t)l->train->n, .loss = mean_loss};
+  *out_report =
+      (struct train_report){.local_steps = (uint32_t)n_steps, .n_samples = (uint32_t)l->train->n, .loss = mean_loss};
   return ERR_OK;
 }
 

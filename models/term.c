@@ -9,6 +9,7 @@
 
 static const struct term_type *const types[] = {
     &term_proximal,
+    &term_control,
     NULL,
 };
 
@@ -121,6 +122,13 @@ bool terms_need_gradient(const struct train_config *c) {
   return false;
 }
 
+bool terms_have(const struct terms *t, enum term_stage stage) {
+  for (size_t i = 0; i < t->n; i++)
+    if (t->list[i].type->at[stage])
+      return true;
+  return false;
+}
+
 /* ---- a training */
 
 static void keep_before(struct term *t, size_t n_values) {
@@ -167,6 +175,12 @@ void terms_undo(struct terms *t) {
   }
 }
 
+void terms_merged(struct terms *t) {
+  for (size_t i = 0; i < t->n; i++)
+    if (t->list[i].type->merged)
+      t->list[i].type->merged(&t->list[i]);
+}
+
 void terms_forget(struct terms *t) {
   for (size_t i = 0; i < t->n; i++)
     if (t->list[i].type->forget)
@@ -182,4 +196,21 @@ bool terms_finite(const struct terms *t, size_t n_values) {
       finite = finite && isfinite(t->list[i].numbers[k]);
   }
   return finite;
+}
+
+/* ---- for the terms */
+
+static void pull(const struct training *training, const struct net_range *ranges, size_t n, float by, const float *to,
+                 float *g) {
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = ranges[i].offset; k < ranges[i].offset + ranges[i].n; k++)
+      g[k] += by * (training->x[k] - to[k]);
+}
+
+void term_pull_shared(const struct training *training, double by, const float *to, float *g) {
+  pull(training, training->shared, training->n_shared, (float)by, to, g);
+}
+
+void term_pull(const struct training *training, double by, const float *to, float *g) {
+  pull(training, training->ranges, training->n_ranges, (float)by, to, g);
 }

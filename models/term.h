@@ -49,8 +49,10 @@ struct training {
   size_t n_values;                /* P */
   const float *start;             /* [P] the model at the start of the round, in the order of the model */
   float *x;                       /* [net_floats] the model now */
-  const struct net_range *ranges; /* of x that the optimiser steps, and that terms look at … */
+  const struct net_range *ranges; /* of x that the optimiser steps … */
   size_t n_ranges;
+  const struct net_range *shared; /* … and those of them that are not personal: what the swarm has a say in */
+  size_t n_shared;
   uint64_t round;
   uint32_t sub;
   double rate; /* of this round */
@@ -99,6 +101,9 @@ struct term_type {
   /* In each step; NULL: nothing to do there. An error ends the training. */
   enum err (*at[N_TERM_STAGES])(struct term *t, const struct training *training, const struct term_batch *b);
 
+  /* What peers sent was merged into the model. NULL: nothing to do. */
+  void (*merged)(struct term *t);
+
   /* The model did not come from a training and a merge: it was adopted or imported. NULL: what is kept stays. */
   void (*forget)(struct term *t);
 };
@@ -129,6 +134,9 @@ struct terms_size terms_size(const struct train_config *c);
 /* Whether the gradient must be apart from the step. */
 bool terms_need_gradient(const struct train_config *c);
 
+/* Whether one of these acts there. */
+bool terms_have(const struct terms *t, enum term_stage stage);
+
 MUST_USE enum err terms_begin(struct terms *t, const struct training *training);
 MUST_USE enum err terms_end(struct terms *t, const struct training *training);
 MUST_USE enum err terms_at(struct terms *t, enum term_stage stage, const struct training *training,
@@ -136,13 +144,19 @@ MUST_USE enum err terms_at(struct terms *t, enum term_stage stage, const struct 
 
 /* What is kept is as it was before terms_begin. */
 void terms_undo(struct terms *t);
+void terms_merged(struct terms *t);
 void terms_forget(struct terms *t);
 
 /* Whether all that is kept is finite. */
 bool terms_finite(const struct terms *t, size_t n_values);
 
+/* g += by·(x − to) over what is shared; over all that is stepped. */
+void term_pull_shared(const struct training *training, double by, const float *to, float *g);
+void term_pull(const struct training *training, double by, const float *to, float *g);
+
 /* ---- the terms: one line a row of the table in term.c */
 
 extern const struct term_type term_proximal; /* models/drift/proximal.c */
+extern const struct term_type term_control;  /* models/drift/control.c */
 
 #endif

@@ -14,7 +14,8 @@ enum err train_config_check(const struct train_config *c) {
   fits = fits && within(c->learning_rate, 0, 1e6) && c->learning_rate > 0;
   fits = fits && optimiser_fits(&c->optimiser);
   fits = fits && within(c->label_smoothing, 0, 1) && c->label_smoothing < 1 && within(c->huber_delta, 0, 1e6);
-  fits = fits && within(c->proximal, 0, 1e6);
+  fits = fits && within(c->proximal, 0, 1e6) && personal_fits(&c->personal);
+  fits = fits && (!c->control_variates || (optimiser_folds(&c->optimiser) && c->optimiser.momentum <= 0));
   for (size_t i = 0; fits && i < c->class_weights.n; i++)
     fits = within((double)c->class_weights.values[i], 0, 1e6);
   switch (c->schedule) {

@@ -2,6 +2,7 @@
 #ifndef MODELS_TRAIN_H
 #define MODELS_TRAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,7 @@
 #include "base/rng.h"
 #include "models/net/loss.h"
 #include "models/net/optimiser.h"
+#include "models/personal.h"
 
 enum schedule { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE };
 
@@ -32,7 +34,11 @@ struct train_config {
     size_t n;
   } class_weights;
 
-  double proximal; /* μ ≥ 0 of FedProx (models/drift/proximal.c); 0: none */
+  bool
+      momentum_reset; /* the optimiser begins anew each round, for what it knows points to where this site alone would go */
+  struct personal_config personal;
+  bool control_variates; /* models/drift/control.c; of plain sgd */
+  double proximal;       /* μ ≥ 0 of FedProx (models/drift/proximal.c); 0: none */
 };
 
 /* ERR_RANGE: a number outside what the comments above allow, not finite, or no work at all. */

@@ -184,7 +184,7 @@ static size_t lay_out(const struct export *x, size_t i, struct foreign_place *pl
                       struct tensor_out *out) {
   const struct tensor *t = schema_tensor(x->trial.schema, i);
   foreign_place(x->trial.schema, i, x->layout, place);
-  foreign_write(place, learner_values(x->trial.learner) + t->offset, values + t->offset);
+  foreign_write(place, learner_served(x->trial.learner) + t->offset, values + t->offset);
   if (place->part > 0)
     return 0;
   *out = (struct tensor_out){.name = place->name, .rank = place->foreign_rank, .values = values + t->offset};
@@ -221,7 +221,7 @@ static enum err write_onnx(const struct export *x) {
   return onnx_write(x->path, &(const struct onnx_model){.schema = x->trial.schema,
                                                         .contract = x->trial.site_job->job.contract,
                                                         .scale = trial_scale(&x->trial),
-                                                        .values = learner_values(x->trial.learner),
+                                                        .values = learner_served(x->trial.learner),
                                                         .notes = x->facts,
                                                         .n_notes = x->n_facts});
 }

@@ -216,7 +216,7 @@ static enum err read_past(struct import *i, struct store *s) {
   const struct job_config *job = &i->site_job->job;
   char reason[MAX_REASON_BYTES];
   size_t n = schema_parameters(i->schema), n_half = learner_half_most(i->learner),
-         n_model = learner_model_bytes(i->learner);
+         n_model = learner_model_most(i->learner);
   enum err e = store_resume(s, &i->job, &i->from, reason);
   if (e == ERR_OK)
     e = load(s, &i->from.half, snapshot_bound(job, n, n_half), &i->half);
@@ -228,7 +228,8 @@ static enum err read_past(struct import *i, struct store *s) {
   if (e == ERR_OK && i->half.n_bytes > 0)
     e = read_half(i);
   if (e == ERR_OK && i->model.n_bytes > 0)
-    e = learner_model_read(i->learner, i->model.bytes, n_model < i->model.n_bytes ? n_model : i->model.n_bytes);
+    e = learner_model_read(i->learner, i->model.bytes,
+                           learner_model_measure(schema_parameters(i->schema), i->model.bytes, i->model.n_bytes));
   if (e == ERR_OK)
     memcpy(i->x, learner_values(i->learner), schema_parameters(i->schema) * sizeof *i->x);
   return because(i, e, "the stored model");

@@ -154,7 +154,7 @@ static int run(struct call *call, struct trial *t, enum err e) {
   if (e != ERR_OK)
     return trial_error(call, t, e);
   struct answer_rows a = {.contract = t->site_job->job.contract, .rows = json_array()};
-  e = predictor_open(t->schema, a.contract, trial_scale(t), learner_values(t->learner), &p);
+  e = predictor_open(t->schema, a.contract, trial_scale(t), learner_served(t->learner), &p);
   int code = e ? answer_error(call, exit_code_of(e), err_name(e), NULL, "the model: %s", err_sentence(e))
                : predict_files(call, t, p, &a);
   predictor_close(p);

@@ -61,15 +61,17 @@ static enum err open_learner(struct trial *t) {
 
 /* ---- what is stored ----------------------------------------------------------------------------------------------- */
 
-static size_t measure_model(const struct learner *l, const uint8_t *bytes, size_t n_bytes) {
-  (void)bytes;
-  (void)n_bytes;
-  return learner_model_bytes(l);
+static size_t measure_model(const struct trial *t, const struct buffer *snapshot) {
+  return learner_model_measure(schema_parameters(t->schema), snapshot->bytes, snapshot->n_bytes);
+}
+
+static size_t measure_half(const struct trial *t, const struct buffer *snapshot) {
+  return learner_half_measure(t->learner, snapshot->bytes, snapshot->n_bytes);
 }
 
 /* The learner's part of a snapshot, and the scale behind it; neither for zeros. */
 static enum err load_snapshot(const struct trial *t, struct store *store, const struct digest *name, size_t n_most,
-                              size_t (*measure)(const struct learner *l, const uint8_t *bytes, size_t n_bytes),
+                              size_t (*measure)(const struct trial *t, const struct buffer *snapshot),
                               struct buffer *out, struct scale *out_scale) {
   const struct job_config *job = &t->site_job->job;
   struct buffer part = {0}, unsealed, sealed;
@@ -81,8 +83,7 @@ static enum err load_snapshot(const struct trial *t, struct store *store, const 
     return ERR_SCHEMA;
   unsealed = snapshot_unsealed(out, &sealed);
   if (!e)
-    e = snapshot_split(job->contract, &unsealed, measure(t->learner, unsealed.bytes, unsealed.n_bytes), &part,
-                       out_scale);
+    e = snapshot_split(job->contract, &unsealed, measure(t, &unsealed), &part, out_scale);
   if (!e)
     out->n_bytes = part.n_bytes; /* it begins there too */
   return e;
@@ -95,11 +96,11 @@ static enum err load_files(struct trial *t, struct store *store, const struct di
   enum err e = store_resume(store, job, &newest, why);
   struct scale of_half = {0};
   if (!e)
-    e = load_snapshot(t, store, &t->round.model, learner_model_bytes(t->learner), measure_model, &t->model, &t->saved);
+    e = load_snapshot(t, store, &t->round.model, learner_model_most(t->learner), measure_model, &t->model, &t->saved);
   if (!e)
     e = store_trainings(store, job, t->round.label, &t->n_trainings);
   if (!e)
-    e = load_snapshot(t, store, &newest.half, n_half, learner_half_measure, &t->half, &of_half);
+    e = load_snapshot(t, store, &newest.half, n_half, measure_half, &t->half, &of_half);
   scale_done(&of_half);
   if (!e && !digest_is_zero(&t->round.shadow))
     e = store_file_load(store, &t->round.shadow,

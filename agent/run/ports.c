@@ -382,6 +382,11 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
     trainer_result_free(r);
     return;
   }
+  if (r->kind == JOB_MERGE && r->sentence[0]) {
+    log_event(LOG_WARNING, "own-model-kept", NULL,
+              LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->sentence)));
+    agent_write_event(j->agent, "own-model-kept", NULL, r->sentence);
+  }
   if (r->model.n_bytes > 0) {
     memcpy(j->local_note, r->local_note, sizeof j->local_note);
     memcpy(j->global_note, r->global_note, sizeof j->global_note);

@@ -1,5 +1,6 @@
 #include "agent/run/trainer.h"
 
+#include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -283,8 +284,8 @@ static enum err take_warm(struct trainer *t, const struct trainer_job *job, stru
   if (w->model.n_bytes == 0 || job->half.n_bytes > 0 || job->model.n_bytes > 0)
     return ERR_OK;
   bool *taken = calloc(schema_tensors(t->config.schema), sizeof *taken);
-  size_t head = learner_model_bytes(t->learner) - codec_full_bytes(schema_parameters(t->config.schema));
-  size_t n = head + codec_full_bytes(schema_parameters(w->schema)); /* a scale may stand behind it */
+  size_t n =
+      learner_model_measure(schema_parameters(w->schema), w->model.bytes, w->model.n_bytes); /* a scale may follow */
   enum err e = taken ? learner_take(t->learner, w->schema, &w->schema_hash, w->model.bytes,
                                     n < w->model.n_bytes ? n : w->model.n_bytes, taken)
                      : ERR_NO_MEMORY;
@@ -320,6 +321,10 @@ static size_t half_of(const struct trainer *t, const struct buffer *snapshot) {
   return learner_half_measure(t->learner, snapshot->bytes, snapshot->n_bytes);
 }
 
+static size_t model_of(const struct trainer *t, const struct buffer *snapshot) {
+  return learner_model_measure(schema_parameters(t->config.schema), snapshot->bytes, snapshot->n_bytes);
+}
+
 static enum err load_from(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct contract *contract = t->config.site_job->job.contract;
   enum err e = open_learner(t, result);
@@ -328,7 +333,7 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
   struct buffer half, model, sealed, unsealed = snapshot_unsealed(&job->half, &sealed);
   struct scale of_half = {0}, of_model = {0};
   if ((e = snapshot_split(contract, &unsealed, half_of(t, &unsealed), &half, &of_half)) != ERR_OK ||
-      (e = snapshot_split(contract, &job->model, learner_model_bytes(t->learner), &model, &of_model)) != ERR_OK) {
+      (e = snapshot_split(contract, &job->model, model_of(t, &job->model), &model, &of_model)) != ERR_OK) {
     say(result, "the scale of the stored model: %s", err_sentence(e));
     goto out;
   }
@@ -704,6 +709,17 @@ static enum err answer_model(struct trainer *t, bool with_half, struct trainer_r
   return with_half ? write_half(t, &result->half) : ERR_OK;
 }
 
+/* An own model that diverges stays as it was. */
+static enum err personalise(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  enum err e = learner_personalise(t->learner, job->label.round, job->label.sub, &hook);
+  if (e != ERR_NON_FINITE)
+    return e;
+  say(result, "the site's own model (personal.method: %s) was not finite after round %" PRIu64 " and stays as it was",
+      personal_type(t->config.site_job->job.train.personal.method)->word, job->label.round);
+  return ERR_OK;
+}
+
 static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
   if (t->has_unpublished && job->is_withheld)
@@ -717,6 +733,8 @@ static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, stru
   enum err merged = merge(t->learner, result->peers, result->n_peers);
   if (merged != ERR_OK && merged != ERR_MERGE_REFUSED)
     return merged;
+  if ((e = personalise(t, job, result)) != ERR_OK)
+    return e;
   e = answer_model(t, job->whole_snapshot, result);
   return e == ERR_OK ? merged : e;
 }
@@ -748,7 +766,7 @@ static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
   struct buffer half, model, sealed, unsealed = snapshot_unsealed(&job->half, &sealed);
   enum err e;
   if ((e = part_of(t, &unsealed, half_of(t, &unsealed), &half)) != ERR_OK ||
-      (e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
+      (e = part_of(t, &job->model, model_of(t, &job->model), &model)) != ERR_OK ||
       (e = learner_half_read(t->learner, half.bytes, half.n_bytes)) != ERR_OK ||
       (e = snapshot_unseal(&t->config.at_rest, &sealed, t->learner)) != ERR_OK)
     return e;
@@ -759,7 +777,7 @@ static enum err read_kept(struct trainer *t, const struct trainer_job *job) {
 static enum err read_import(struct trainer *t, const struct trainer_job *job) {
   struct buffer model;
   enum err e;
-  if ((e = part_of(t, &job->model, learner_model_bytes(t->learner), &model)) != ERR_OK ||
+  if ((e = part_of(t, &job->model, model_of(t, &job->model), &model)) != ERR_OK ||
       (e = learner_model_read(t->learner, model.bytes, model.n_bytes)) != ERR_OK)
     return e;
   return learner_go_on_from(t->learner, learner_values(t->learner), false);

@@ -1,5 +1,5 @@
 /* FedProx (Li et al. 2020): ½μ‖x − w‖² is added to the loss, w being the model with which the round began, so that local
- * steps stay near what the swarm has. Its gradient is μ(x − w). */
+ * steps stay near what the swarm has. Its gradient is μ(x − w); personal layers have no w in the swarm, and are not pulled. */
 #include <string.h>
 
 #include "models/term.h"
@@ -14,12 +14,7 @@ static enum err begin(struct term *t, const struct training *training) {
 }
 
 static enum err gradient(struct term *t, const struct training *training, const struct term_batch *b) {
-  const float mu = (float)training->config->proximal, *w = t->work[0];
-  for (size_t i = 0; i < training->n_ranges; i++) {
-    const struct net_range *r = &training->ranges[i];
-    for (size_t k = r->offset; k < r->offset + r->n; k++)
-      b->g[k] += mu * (training->x[k] - w[k]);
-  }
+  term_pull_shared(training, training->config->proximal, t->work[0], b->g);
   return ERR_OK;
 }
 

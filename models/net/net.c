@@ -332,6 +332,12 @@ const struct net_range *net_trained(const struct net *net, size_t *out_n) {
   return net->ranges;
 }
 
+struct net_range net_layer_trained(const struct net *net, size_t layer) {
+  MUST(layer < net->arch->n_layers);
+  const struct place *place = &net->places[layer];
+  return (struct net_range){place->offset, net->arch->layers[layer].n_trained > 0 ? place->n_weights : 0};
+}
+
 /* Where the values of a layer are read that a kernel lays out anew: they may not lie where they are to go. */
 static const float *source(struct net *net, const float *from, size_t n, bool is_in_place) {
   return is_in_place ? memcpy(net->workspace, from, n * sizeof *from) : from;

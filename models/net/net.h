@@ -79,6 +79,9 @@ struct net_range {
 };
 const struct net_range *net_trained(const struct net *net, size_t *out_n);
 
+/* That of one layer; n is 0 where it learns nothing. */
+struct net_range net_layer_trained(const struct net *net, size_t layer);
+
 /* Where the caller puts the batch: [max_batch][n_inputs]. */
 float *net_input(struct net *net);
 

@@ -84,6 +84,7 @@ static void draw_config(struct learner_config *config, const struct schema *s, s
                                                             .epsilon = 1e-8}},
                                     .codec = codecs[rng_below(rng, 3)],
                                     .n_copies = rng_below(rng, 5)};
+  config->train.personal.method = (enum personal_method)rng_below(rng, N_PERSONAL_METHODS);
 }
 
 START_TEST(forecasts_hold) {

@@ -113,6 +113,115 @@ START_TEST(a_term_of_nothing_changes_nothing) {
 }
 END_TEST
 
+/* With momentum kept a second round goes on with the first one's; reset, it is that of a site that begins there. */
+START_TEST(momentum_is_kept_or_reset) {
+  struct train_config c = whole_batches(1);
+  c.optimiser.momentum = 0.9;
+  struct bench kept, reset, anew;
+  bench_init(&kept, &c);
+  bench_init(&anew, &c);
+  c.momentum_reset = true;
+  bench_init(&reset, &c);
+  train(&kept, 1), train(&reset, 1);
+  ck_assert_int_eq(learner_go_on_from(anew.learner, learner_values(reset.learner), true), ERR_OK);
+  train(&kept, 2), train(&reset, 2), train(&anew, 2);
+  ck_assert_mem_eq(learner_values(reset.learner), learner_values(anew.learner), anew.n * sizeof(float));
+  ck_assert(memcmp(learner_values(reset.learner), learner_values(kept.learner), kept.n * sizeof(float)) != 0);
+  bench_done(&kept), bench_done(&reset), bench_done(&anew);
+}
+END_TEST
+
+/* ---- control variates: y = wx + b at two sites */
+
+struct line_site {
+  struct dataset train;
+  struct learner *learner;
+};
+
+/* Samples at ±x on the line y = slope·x. */
+static void line_site_init(struct line_site *s, const struct schema *schema, const struct train_config *train, double x,
+                           double slope) {
+  s->train = toy_dataset(TASK_REGRESS, 2, 1, 0);
+  for (int i = 0; i < 2; i++) {
+    double at = i ? -x : x;
+    s->train.floats[i] = (float)at;
+    s->train.targets[i] = (float)(slope * at);
+  }
+  const struct learner_config config = {.schema = schema, .train = *train, .init = {{9}}, .n_copies = 1};
+  const struct dataset *const none[N_TEST_SETS] = {NULL};
+  ck_assert_int_eq(learner_open(&config, &s->learner), ERR_OK);
+  ck_assert_int_eq(learner_attach(s->learner, &s->train, none), ERR_OK);
+}
+
+static void line_site_done(struct line_site *s) {
+  learner_free(s->learner);
+  toy_dataset_done(&s->train);
+}
+
+/* Both train, and each merges half of the other. */
+static void line_round(struct line_site sites[2], uint64_t round) {
+  uint8_t payloads[2][64];
+  size_t n;
+  for (int k = 0; k < 2; k++) {
+    struct train_report report;
+    ck_assert_int_eq(learner_train(sites[k].learner, round, 0, 1, NULL, &report), ERR_OK);
+    ck_assert_int_eq(learner_encode(sites[k].learner, true, payloads[k], &n), ERR_OK);
+    learner_published(sites[k].learner);
+  }
+  for (int k = 0; k < 2; k++) {
+    struct contribution c = {.copy = 0, .weight = 0.5};
+    ck_assert_int_eq(learner_copy_set(sites[k].learner, 0, payloads[!k], n), ERR_OK);
+    ck_assert_int_eq(learner_merge(sites[k].learner, &c, 1), ERR_OK);
+  }
+}
+
+/* The slope w on which two sites agree in the end. Curvatures are 2x² = 8 and 0.5, so the mean loss is least at
+ * w = (8·3 + 0.5·(−1))/8.5. Of ten steps at η = 0.1 the one goes all the way from w to 3, the other to −1 + 0.95¹⁰(w + 1). */
+static double agreed_slope(bool control_variates) {
+  struct contract contract = toy_regression(1);
+  struct schema *schema = toy_schema("dense targets", &contract);
+  struct train_config c = {.steps = 10, .batch = 2, .learning_rate = 0.1};
+  struct line_site sites[2];
+  c.control_variates = control_variates;
+  line_site_init(&sites[0], schema, &c, 2, 3);
+  line_site_init(&sites[1], schema, &c, 0.5, -1);
+  for (uint64_t round = 1; round <= 200; round++)
+    line_round(sites, round);
+  double w = (double)learner_values(sites[0].learner)[0];
+  ck_assert_double_eq_tol(w, (double)learner_values(sites[1].learner)[0], 1e-5);
+  line_site_done(&sites[0]);
+  line_site_done(&sites[1]);
+  schema_free(schema);
+  return w;
+}
+
+START_TEST(control_variates_remove_the_drift) {
+  double best = (8 * 3 - 0.5) / 8.5, kept = pow(0.95, 10);
+  double drifted = (3 - 1 + kept) / (2 - kept); /* w = ½(3 + −1 + kept(w + 1)) */
+  ck_assert_double_eq_tol(agreed_slope(false), drifted, 1e-3);
+  ck_assert_double_lt(fabs(agreed_slope(true) - best), 0.2 * fabs(drifted - best)); /* with ρ < 1 some is left */
+}
+END_TEST
+
+/* What a training has changed of c_i and c goes with it. */
+START_TEST(undone_rounds_leave_control_variates) {
+  struct train_config c = whole_batches(3);
+  c.control_variates = true;
+  struct bench a, b;
+  bench_init(&a, &c), bench_init(&b, &c);
+  train(&a, 1), train(&b, 1);
+  train(&a, 2);
+  learner_undo(a.learner);
+  size_t n = learner_half_bytes(b.learner);
+  uint8_t *of_a = calloc(n, 1), *of_b = calloc(n, 1);
+  ck_assert_uint_eq(learner_half_bytes(a.learner), n);
+  learner_half_write(a.learner, of_a), learner_half_write(b.learner, of_b);
+  ck_assert_mem_eq(of_a, of_b, n);
+  free(of_a), free(of_b);
+  bench_done(&a), bench_done(&b);
+}
+END_TEST
+
 START_TEST(bad_numbers_are_refused) {
   struct train_config c = whole_batches(1);
   c.optimiser.momentum = 0;
@@ -121,10 +230,19 @@ START_TEST(bad_numbers_are_refused) {
   ck_assert_int_eq(train_config_check(&c), ERR_RANGE);
   c.proximal = (double)NAN;
   ck_assert_int_eq(train_config_check(&c), ERR_RANGE);
+  c.proximal = 0;
+  c.personal.lambda = -1;
+  ck_assert_int_eq(train_config_check(&c), ERR_RANGE);
+  c.personal.lambda = 0;
+  c.control_variates = true;
+  ck_assert_int_eq(train_config_check(&c), ERR_OK);
+  c.optimiser.momentum = 0.9;
+  ck_assert_int_eq(train_config_check(&c), ERR_RANGE);
 }
 END_TEST
 
 int main(void) {
   return SUITE_RUN("term", proximal_pulls_to_the_start_of_the_round, proximal_begins_anew_each_round,
-                   a_term_of_nothing_changes_nothing, bad_numbers_are_refused);
+                   a_term_of_nothing_changes_nothing, momentum_is_kept_or_reset, control_variates_remove_the_drift,
+                   undone_rounds_leave_control_variates, bad_numbers_are_refused);
 }
