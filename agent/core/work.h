@@ -100,7 +100,8 @@ struct trainer_result {
   /* JOB_TRAIN: the model is as before the job; JOB_MERGE: ERR_MERGE_REFUSED = own half-step kept; JOB_ADOPT:
    * ERR_NOT_FOUND = no copy was usable. Any other error of the last two must end the process: the model is in between. */
   enum err error;
-  char sentence[MAX_PATH_BYTES + 2 * MAX_REASON_BYTES]; /* JOB_LOAD: file, place and remedy, or a warning; JOB_MERGE: a warning */
+  char sentence[MAX_PATH_BYTES +
+                2 * MAX_REASON_BYTES]; /* JOB_LOAD: file, place and remedy, or a warning; JOB_MERGE: a warning */
 
   /* JOB_LOAD: sizes of the local sets. JOB_TRAIN: what the manifest says. */
   uint32_t n_samples, n_validation, n_test, n_global_test;
