@@ -478,6 +478,17 @@ static enum err check_continual(struct loader *l) {
   return e ? e : check_continual_uses(l);
 }
 
+static enum err check_watch(struct loader *l) {
+  const struct site_job_config *s = l->site_job;
+  if (!s->watch)
+    return ERR_OK;
+  if (data_format_of(&(struct data_file){s->train_path, s->train_labels}) != DATA_CSV)
+    return FAIL(l, GROUP_SITE_JOB, "data.watch", ERR_RANGE, "is for CSV files; remove the line");
+  if (s->part > 0)
+    return FAIL(l, GROUP_SITE_JOB, "data.watch", ERR_RANGE, "a part of a public set does not grow; remove the line");
+  return ERR_OK;
+}
+
 /* Where this site stands in the order of tasks. */
 static enum err check_offset(struct loader *l) {
   struct site_job_config *s = l->site_job;
@@ -798,7 +809,7 @@ static enum err check_personal(struct loader *l) {
 static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_drift,
                                                           check_personal, check_cluster,    check_split,
                                                           check_contract, check_continual,  check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels, check_offset,
+static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels, check_watch, check_offset,
                                                            check_follow, check_memory, check_rule};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {

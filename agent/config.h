@@ -96,6 +96,7 @@ struct site_job_config {
   uint32_t continual_offset;                   /* of the site's order of tasks … */
   bool is_offset_by_part;                      /* … or the part − 1 */
   uint32_t arrive;                             /* samples that arrive a round; 0: all are there */
+  bool watch;                                  /* the training data grow (agent/stream.h) */
   uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
   double max_share; /* cap of one peer's weight, whatever the rule */

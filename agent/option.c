@@ -173,6 +173,10 @@ const struct option option_table[] = {
      "file in state_dir, in the same order and with the same result"},
     {"train.seed", SITE_JOB(train_seed), &type_u64, "0", BOUNDS(0, max_seed), LOCAL,
      "seed of the order of samples and dropout"},
+    {"data.watch", SITE_JOB(watch), &type_flag, "false", ONE_OF(flag_words), LOCAL,
+     "true: data.train is a CSV file that grows, or a folder of CSV files in the order of their names, and is looked "
+     "at before each "
+     "training; whole lines are taken"},
     {"data.arrive", SITE_JOB(arrive), &type_u32, "0", BOUNDS(0, MAX_SAMPLES), LOCAL,
      "training samples that arrive a round, in the order of the file, for continual.boundaries: detected; 0: all that "
      "are there"},

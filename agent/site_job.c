@@ -1,9 +1,12 @@
 #include "agent/site_job.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "agent/core/disk.h"
+#include "agent/stream.h"
 #include "base/bytes.h"
 #include "crypto/digest.h"
 
@@ -80,10 +83,10 @@ struct data_memory site_job_memory(const struct site_job_config *s, const struct
   return m;
 }
 
-enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
-                            const struct work_hook *hook, struct data_memory *memory, struct splits *out_splits,
-                            struct dataset **out_global, struct data_place *out_why) {
-  const struct data_source source = {.train = {s->train_path, s->train_labels},
+static enum err open_data_of(const struct site_job_config *s, const char *train_path, const struct scale *saved,
+                             bool with_global, const struct work_hook *hook, struct data_memory *memory,
+                             struct splits *out_splits, struct dataset **out_global, struct data_place *out_why) {
+  const struct data_source source = {.train = {train_path, s->train_labels},
                                      .test = {s->test_path, s->test_labels},
                                      .part = s->part,
                                      .saved = saved->n > 0 ? saved : NULL,
@@ -93,6 +96,27 @@ enum err site_job_open_data(const struct site_job_config *s, const struct scale 
   enum err e = dataset_open(&source, s->job.contract, &digest_blake2b, out_splits, out_why);
   if (e == ERR_OK && with_global && global.path != NULL)
     e = dataset_open_test(&global, s->job.contract, &out_splits->train->scale, hook, memory, out_global, out_why);
+  return e;
+}
+
+enum err site_job_open_data(const struct site_job_config *s, const struct scale *saved, bool with_global,
+                            const struct work_hook *hook, struct data_memory *memory, struct splits *out_splits,
+                            struct dataset **out_global, struct data_place *out_why) {
+  if (!s->watch)
+    return open_data_of(s, s->train_path, saved, with_global, hook, memory, out_splits, out_global, out_why);
+  struct stream_look look = {0};
+  char path[STREAM_PATH_BYTES];
+  int fd = -1;
+  enum err e = stream_look(s->train_path, &look, out_why);
+  if (e == ERR_OK)
+    e = stream_open(s->train_path, &look, &fd, path, out_why);
+  if (e == ERR_OK)
+    e = open_data_of(s, path, saved, with_global, hook, memory, out_splits, out_global, out_why);
+  if (e != ERR_OK && fd >= 0 && strcmp(out_why->path, path) == 0)
+    snprintf(out_why->path, sizeof out_why->path, "%s", s->train_path); /* its lines, one file behind the other */
+  stream_look_done(&look);
+  if (fd >= 0)
+    close(fd);
   return e;
 }
 

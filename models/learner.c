@@ -373,17 +373,22 @@ static enum err weigh_classes(struct learner *l, const struct dataset *train) {
   return ERR_OK;
 }
 
-enum err learner_attach(struct learner *l, const struct dataset *train,
-                        const struct dataset *const tests[N_TEST_SETS]) {
-  MUST(train && !l->train);
+static enum err check_sets(const struct learner *l, const struct dataset *train,
+                           const struct dataset *const tests[N_TEST_SETS]) {
   if (!fits(l, train))
     return ERR_CONTRACT;
   for (size_t i = 0; i < N_TEST_SETS; i++)
     if (tests[i] && (!fits(l, tests[i]) || tests[i]->task != train->task))
       return ERR_CONTRACT;
-  if (train->n == 0)
-    return ERR_RANGE;
-  enum err e = weigh_classes(l, train);
+  return train->n == 0 ? ERR_RANGE : ERR_OK;
+}
+
+enum err learner_attach(struct learner *l, const struct dataset *train,
+                        const struct dataset *const tests[N_TEST_SETS]) {
+  MUST(train && !l->train);
+  enum err e = check_sets(l, train, tests);
+  if (!e)
+    e = weigh_classes(l, train);
   if (e)
     return e;
   l->order = calloc(train->n, sizeof *l->order);
@@ -392,6 +397,33 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
   if (learner_has_tasks(&l->config) &&
       (e = continual_open(l->config.continual, train, l->n, l->config.train_seed, l->config.part, &l->continual)))
     return e;
+  l->train = train;
+  memcpy(l->tests, tests, sizeof l->tests);
+  return ERR_OK;
+}
+
+enum err learner_reattach(struct learner *l, const struct dataset *train,
+                          const struct dataset *const tests[N_TEST_SETS]) {
+  MUST(train && l->train);
+  enum err e = check_sets(l, train, tests);
+  uint32_t *order = e ? NULL : calloc(train->n, sizeof *order);
+  if (!order)
+    return e ? e : ERR_NO_MEMORY;
+  float *weights = l->weights;
+  l->weights = NULL;
+  e = weigh_classes(l, train);
+  if (!e && l->continual)
+    e = continual_reattach(l->continual, train);
+  if (e) {
+    free(l->weights);
+    free(order);
+    l->weights = weights;
+    return e;
+  }
+  free(weights);
+  free(l->order);
+  l->order = order;
+  l->in_order = NO_PASS;
   l->train = train;
   memcpy(l->tests, tests, sizeof l->tests);
   return ERR_OK;

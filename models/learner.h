@@ -80,6 +80,11 @@ enum test_set { TEST_LOCAL, TEST_VALIDATION, TEST_GLOBAL, N_TEST_SETS };
 MUST_USE enum err learner_attach(struct learner *l, const struct dataset *train,
                                  const struct dataset *const tests[N_TEST_SETS]);
 
+/* Other sets from now on, between trainings, as they are when more samples have come: the same task, inputs and classes. Errors as
+ * learner_attach; the learner then has those of before. */
+MUST_USE enum err learner_reattach(struct learner *l, const struct dataset *train,
+                                   const struct dataset *const tests[N_TEST_SETS]);
+
 /* Steps of one pass over the local training samples: ⌈n / batch⌉. After learner_attach. */
 uint32_t learner_epoch_steps(const struct learner *l);
 

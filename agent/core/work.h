@@ -128,11 +128,13 @@ struct trainer_result {
   struct merge_peer *peers;                                         /* moved back, links freed */
   size_t n_peers;
 
-  char warm_note[2 * MAX_REASON_BYTES]; /* JOB_LOAD: which tensors came from another job's model, or "" */
-  struct shadow_figures shadow_figures; /* any kind */
-  struct continual_figures continual;   /* any kind */
-  bool has_new_task;                    /* JOB_TRAIN: it began with this training */
-  char shadow_note[MAX_REASON_BYTES];   /* any kind: what is worth a line in the log, or "" */
+  char warm_note[2 * MAX_REASON_BYTES];   /* JOB_LOAD: which tensors came from another job's model, or "" */
+  struct shadow_figures shadow_figures;   /* any kind */
+  struct continual_figures continual;     /* any kind */
+  bool is_stream_refused;                 /* JOB_TRAIN: of watched data that changed, what came is not taken … */
+  char stream_note[2 * MAX_REASON_BYTES]; /* … and why, or what is lost; "" where there is nothing to tell */
+  bool has_new_task;                      /* JOB_TRAIN: it began with this training */
+  char shadow_note[MAX_REASON_BYTES];     /* any kind: what is worth a line in the log, or "" */
 
   /* JOB_LOAD, JOB_SCALE, JOB_TRAIN of a job that is clustered: this site's sketch where it is news, and why there is none, or "" */
   bool has_sketch;

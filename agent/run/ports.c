@@ -394,6 +394,12 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
   }
   j->shadow = r->shadow_figures;
   j->continual = r->continual;
+  if (r->stream_note[0]) {
+    const char *name = r->is_stream_refused ? "stream-refused" : "stream-lost";
+    log_event(LOG_WARNING, name, NULL,
+              LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->stream_note)));
+    agent_write_event(j->agent, name, NULL, r->stream_note);
+  }
   if (r->has_new_task)
     tell_task(j, &r->continual);
   if (r->shadow_note[0]) {

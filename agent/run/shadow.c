@@ -114,6 +114,14 @@ enum err shadow_open(struct shadow *s, const struct shadow_start *start) {
   return ERR_OK;
 }
 
+void shadow_reattach(struct shadow *s, const struct dataset *train, const struct dataset *const *tests) {
+  enum err e = s->learner != NULL ? learner_reattach(s->learner, train, tests) : ERR_OK;
+  if (e == ERR_OK)
+    return;
+  snprintf(s->note, sizeof s->note, "the model trained alone is given up: the new samples: %s", err_sentence(e));
+  end(s);
+}
+
 /* ---- rounds ------------------------------------------------------------------------------------------------------- */
 
 void shadow_round(struct shadow *s, double now_s) {

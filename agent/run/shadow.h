@@ -71,6 +71,9 @@ struct shadow_start {
 MUST_USE enum err shadow_open(struct shadow *s, const struct shadow_start *start);
 void shadow_close(struct shadow *s);
 
+/* The sets of the site are others from now on; a shadow that cannot take them ends with a note. */
+void shadow_reattach(struct shadow *s, const struct dataset *train, const struct dataset *const *tests);
+
 /* A training of the site begins: judges what the round before it cost, and gives up when that is too much. */
 void shadow_round(struct shadow *s, double now_s);
 

@@ -16,6 +16,7 @@
 #include "agent/run/sketching.h"
 #include "agent/run/snapshot.h"
 #include "agent/site_job.h"
+#include "agent/stream.h"
 #include "base/must.h"
 #include "crypto/digest.h"
 #include "crypto/merkle.h"
@@ -46,7 +47,8 @@ struct trainer {
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
-  struct buffer scale_text; /* what follows the learner's bytes in every snapshot */
+  struct stream_look stream; /* of the training data, where they are watched */
+  struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
   struct buffer
       committed; /* the learner's half as it was before the last JOB_RESTORE, until JOB_TRAIN, sealed part and all */
   struct shadow shadow;
@@ -63,6 +65,7 @@ static void unload(struct trainer *t) {
   kernels_close(t->kernels);
   splits_close(&t->data);
   dataset_close(t->global_test);
+  stream_look_done(&t->stream);
   free(t->scale_text.bytes);
   free(t->committed.bytes);
   t->learner = NULL;
@@ -148,7 +151,9 @@ static enum err open_data(struct trainer *t, const struct scale *saved, struct t
   if (has_disk)
     memory = site_job_memory(c, t->config.schema, t->config.state_dir);
   struct data_place why;
-  enum err e = site_job_open_data(c, saved, true, &hook, has_disk ? &memory : NULL, &t->data, &t->global_test, &why);
+  enum err e = c->watch ? stream_look(c->train_path, &t->stream, &why) : ERR_OK; /* what comes after it is seen later */
+  if (e == ERR_OK)
+    e = site_job_open_data(c, saved, true, &hook, has_disk ? &memory : NULL, &t->data, &t->global_test, &why);
   if (e == ERR_OK && (e = dataset_read_ahead(t->data.train, &memory)) != ERR_OK)
     e = data_fault(&why, e, "%s", err_sentence(e));
   result->samples_bytes = memory.used_bytes;
@@ -429,6 +434,67 @@ static enum err show_progress(void *context, size_t done, size_t total) {
   return stop_or_go_on(context, done, total);
 }
 
+/* Takes data that were read anew in the place of those before. */
+static enum err take_sets(struct trainer *t, struct splits *sets) {
+  const struct dataset *const tests[N_TEST_SETS] = {
+      [TEST_LOCAL] = sets->test, [TEST_VALIDATION] = sets->validation, [TEST_GLOBAL] = t->global_test};
+  enum err e = learner_reattach(t->learner, sets->train, tests);
+  if (e != ERR_OK)
+    return e;
+  const struct dataset *const own_test[N_TEST_SETS] = {[TEST_LOCAL] = sets->test};
+  shadow_reattach(&t->shadow, sets->train, own_test);
+  struct splits before = t->data;
+  t->data = *sets;
+  *sets = before;
+  return ERR_OK;
+}
+
+/* All is read again, by the scale in effect: a sample's split follows from itself, so those of before stay where they were. */
+static enum err read_again(struct trainer *t, struct data_place *why) {
+  const struct site_job_config *c = t->config.site_job;
+  const struct work_hook hook = {stop_or_go_on, t};
+  const struct scale none = {0};
+  const bool is_measured = scale_is_measured(c->job.contract->scale.rule);
+  struct data_memory memory = {0};
+  struct splits sets = {0};
+  struct dataset *unused = NULL;
+  if (t->config.state_dir != NULL)
+    memory = site_job_memory(c, t->config.schema, t->config.state_dir);
+  enum err e = site_job_open_data(c, is_measured ? &t->data.train->scale : &none, false, &hook,
+                                  t->config.state_dir != NULL ? &memory : NULL, &sets, &unused, why);
+  if (e == ERR_OK && ((e = dataset_read_ahead(sets.train, &memory)) != ERR_OK || (e = take_sets(t, &sets)) != ERR_OK))
+    e = data_fault(why, e, "%s", err_sentence(e));
+  splits_close(&sets);
+  return e;
+}
+
+/* What has come since the last training. What cannot be read is told once, and the samples of before stay. */
+static void watch(struct trainer *t, struct trainer_result *result) {
+  const char *path = t->config.site_job->train_path;
+  char lost[MAX_REASON_BYTES] = "", text[MAX_PATH_BYTES + MAX_REASON_BYTES];
+  struct data_place why;
+  struct stream_look now = {0};
+  if (!t->config.site_job->watch)
+    return;
+  enum err e = stream_look(path, &now, &why);
+  if (e == ERR_OK && !stream_differs(&t->stream, &now, lost)) {
+    stream_look_done(&now);
+    return;
+  }
+  if (e == ERR_OK) {
+    stream_look_done(&t->stream);
+    t->stream = now; /* now the trainer's */
+    e = read_again(t, &why);
+  }
+  snprintf(result->stream_note, sizeof result->stream_note, "%s", lost);
+  result->is_stream_refused = e != ERR_OK;
+  if (e != ERR_OK) {
+    data_place_text(&why, text, sizeof text);
+    snprintf(result->stream_note, sizeof result->stream_note, "%.400s; training goes on with the samples of before",
+             text);
+  }
+}
+
 /* A quota that has changed since the last training: another selection may be faster now. */
 static void look_at_host(struct trainer *t) {
   const struct work_hook hook = {stop_or_go_on, t};
@@ -520,6 +586,7 @@ static enum err train(struct trainer *t, struct trainer_job *job, struct trainer
   shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
   shadow_round(&t->shadow, clock_s());
   const struct continual_figures before = figures_of(t->learner);
+  watch(t, result);
   enum err e;
   if ((e = train_and_look(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
     e = keep_half(t, job->wants_copy_root, result);

@@ -151,6 +151,19 @@ enum err continual_open(const struct continual_config *config, const struct data
   return ERR_OK;
 }
 
+enum err continual_reattach(struct continual *c, const struct dataset *train) {
+  if (lacks_samples(c->config, train))
+    return ERR_RANGE;
+  uint32_t *samples = calloc(train->n + 1, sizeof *samples);
+  if (!samples)
+    return ERR_NO_MEMORY;
+  free(c->samples);
+  c->samples = samples;
+  c->n_samples = 0;
+  c->train = train;
+  return ERR_OK;
+}
+
 static void free_laid(struct continual *c) {
   for (enum kept k = 0; k < N_KEPT; k++) {
     free(c->laid[k]);

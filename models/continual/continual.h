@@ -68,6 +68,9 @@ MUST_USE enum err continual_open(const struct continual_config *config, const st
                                  uint64_t train_seed, uint32_t part, struct continual **out_continual);
 void continual_free(struct continual *c);
 
+/* Another training set, in which more samples stand behind those of before. Errors as continual_open, the one of before then stays. */
+MUST_USE enum err continual_reattach(struct continual *c, const struct dataset *train);
+
 /* The first task without a training sample; n_tasks: each has one. */
 size_t continual_task_without(const struct continual_config *config, const struct dataset *train);
 

@@ -67,13 +67,13 @@ static double gamma_tail(double a, double x) {
   double front = exp(a * log(x) - x - lgamma_r(a, &sign));
   if (x < a + 1) {
     double term = 1 / a, sum = term;
-    for (double k = 1; k < 10000 && term > sum * 1e-16; k++)
-      sum += term *= x / (a + k);
+    for (int k = 1; k < 10000 && term > sum * 1e-16; k++)
+      sum += term *= x / (a + (double)k);
     return fmax(0, 1 - front * sum);
   }
   double b = x + 1 - a, c = 1 / tiny, d = 1 / b, h = d;
-  for (double k = 1; k < 10000; k++) {
-    double an = -k * (k - a);
+  for (int k = 1; k < 10000; k++) {
+    double an = -(double)k * ((double)k - a);
     b += 2;
     d = an * d + b;
     d = 1 / (fabs(d) < tiny ? tiny : d);

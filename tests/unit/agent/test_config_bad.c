@@ -173,6 +173,8 @@ static const struct {
     {NULL, GOOD_JOB "train: { clip_norm: -1 }\n", ERR_RANGE, "a.job.yaml:7:21: ", "train.clip_norm"},
     {NULL, GOOD_JOB "train: { label_smoothing: 1 }\n", ERR_RANGE, "a.job.yaml:7:27: ", "out of range"},
     {NULL, GOOD_JOB "train: { huber_delta: 1 }\n", ERR_RANGE, "a.job.yaml:7:23: ", "is of the loss huber"},
+    {GOOD_HEAD "jobs:\n  - job: a.job.yaml\n    data: { train: p.npy, train_labels: y.npy, watch: true }\n", NULL,
+     ERR_RANGE, "site.yaml:5:55: ", "is for CSV"},
     /* tasks */
     {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\n  boundaries: detected\n", ERR_EXISTS,
      "a.job.yaml:9:11: ", "remove one of them"},

@@ -951,6 +951,69 @@ START_TEST(a_site_without_samples_of_a_task_does_not_start) {
 }
 END_TEST
 
+/* ---- data that arrive ---- */
+
+static void append(const char *path, const char *text) {
+  FILE *f = fopen(path, "a");
+  ck_assert_ptr_nonnull(f);
+  fputs(text, f);
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+static void append_points(const char *path, size_t n) {
+  char line[64];
+  for (size_t i = 0; i < n; i++) {
+    snprintf(line, sizeof line, "%g,%g,ok\n", (double)i * 0.01, (double)i * 0.02);
+    append(path, line);
+  }
+}
+
+START_TEST(what_is_appended_is_trained_on_from_the_next_round) {
+  struct site s;
+  site_init(&s, 5);
+  s.config.watch = true;
+  s.config.shadow = SHADOW_ON;
+  site_start(&s);
+  load(&s);
+  struct trainer_result *r = train(&s, 1, true);
+  uint32_t n = r->n_samples;
+  ck_assert_str_eq(r->stream_note, "");
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 1));
+
+  append_points(s.path, 200);
+  append(s.path, "7,"); /* a line that is being written */
+  r = train(&s, 2, false);
+  ck_assert_str_eq(r->stream_note, "");
+  ck_assert_uint_gt(r->n_samples, n + 100);
+  n = r->n_samples;
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 2));
+
+  append(s.path, "7,ok\nthis is no row\n");
+  r = train(&s, 3, false);
+  ck_assert(r->is_stream_refused);
+  ck_assert_ptr_nonnull(strstr(r->stream_note, s.path));
+  ck_assert_ptr_nonnull(strstr(r->stream_note, "samples of before"));
+  ck_assert_uint_eq(r->n_samples, n);
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 3));
+  r = train(&s, 4, false);
+  ck_assert_str_eq(r->stream_note, ""); /* told once */
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(&s, 4));
+
+  write_points(s.path, 5, 100, 4); /* truncated, and whole again */
+  r = train(&s, 5, false);
+  ck_assert(!r->is_stream_refused);
+  ck_assert_ptr_nonnull(strstr(r->stream_note, "has become shorter"));
+  ck_assert_uint_lt(r->n_samples, 100);
+  ck_assert(r->shadow_figures.is_on);
+  trainer_result_free(r);
+  site_done(&s);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
@@ -960,7 +1023,7 @@ int main(void) {
       two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
       a_model_from_elsewhere_is_taken, stops_within_a_second_of_a_long_training,
-      one_that_is_interrupted_answers_without_being_joined, tasks_come_in_turn_are_judged_and_outlast_a_restart,
-      what_is_kept_of_a_task_is_sealed, a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up,
-      the_payload_does_not_wait_for_the_shadow);
+      one_that_is_interrupted_answers_without_being_joined, what_is_appended_is_trained_on_from_the_next_round,
+      tasks_come_in_turn_are_judged_and_outlast_a_restart, what_is_kept_of_a_task_is_sealed,
+      a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
