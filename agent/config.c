@@ -571,7 +571,7 @@ static enum err check_split(struct loader *l) {
   const struct split *split = &l->contract->split;
   if (split->rule == SPLIT_NONE && is_given(l, GROUP_JOB, "split.n"))
     return FAIL(l, GROUP_JOB, "split.n", ERR_SYNTAX,
-                "there is no split.rule; write rule: iid, dirichlet ALPHA or shards K");
+                "there is no split.rule; write rule: iid, dirichlet ALPHA, shards K or groups K");
   if (split->rule != SPLIT_NONE && split->n_parts == 0)
     return FAIL(l, GROUP_JOB, "split.rule", ERR_SYNTAX, "split.n is missing; write into how many parts");
   return ERR_OK;

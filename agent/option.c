@@ -72,7 +72,7 @@ static const char *const optimiser_words[] = {
     [OPTIMISER_SGD] = "sgd", [OPTIMISER_ADAM] = "adam", [OPTIMISER_ADAMW] = "adamw", NULL};
 static const char *const class_weight_words[] = {
     [CLASS_WEIGHTS_NONE] = "none", [CLASS_WEIGHTS_BALANCED] = "balanced", NULL};
-static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", NULL};
+static const char *const split_words[] = {"none", "iid", "dirichlet", "shards", "groups", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", NULL};
 static const char *const activate_words[] = {"compare", NULL};
 static const char *const codec_words[] = {"f32", "f16", "q8", "q4", "topk", NULL}; /* enum codec_kind */
@@ -267,7 +267,7 @@ const struct option option_table[] = {
     {"holdout_by", CONTRACT(holdout_by), &type_name, "", NO_BOUNDS, MUST_AGREE,
      "CSV column, such as a patient's number, whose rows are all in one split; need not be a feature"},
     {"split.rule", CONTRACT(split), &type_split_rule, "none", ONE_OF(split_words), MUST_AGREE,
-     "how a public set is divided: iid, dirichlet ALPHA or shards K"},
+     "how a public set is divided: iid, dirichlet ALPHA, shards K, or groups K, each of which has classes of its own"},
     {"split.n", CONTRACT(split.n_parts), &type_u32, "", BOUNDS(1, MAX_PARTS), MUST_AGREE, "into how many parts"},
     {"split.samples", CONTRACT(split.samples), &type_u32, "", BOUNDS(1, MAX_SAMPLES), MUST_AGREE,
      "samples of each part on average: so many of the set, chosen by the seed, are divided; without it all are"},

@@ -368,7 +368,7 @@ static enum err read_word_and_amount(struct option_reader *r, const struct optio
 
 /* "iid", "dirichlet 0.3", "shards 2", "none". */
 static enum err read_split_rule(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
-  static const char *const examples[] = {[SPLIT_DIRICHLET] = "0.3", [SPLIT_SHARDS] = "2"};
+  static const char *const examples[] = {[SPLIT_DIRICHLET] = "0.3", [SPLIT_SHARDS] = "2", [SPLIT_GROUPS] = "2"};
   struct split *split = &((struct contract *)base)->split;
   char why[MAX_REASON_BYTES];
   const char *amount = "";
@@ -379,7 +379,7 @@ static enum err read_split_rule(struct option_reader *r, const struct option *o,
     return e;
   if (index == SPLIT_DIRICHLET)
     e = scalar_number(amount, 1e-3, 1e6, &split->alpha, why);
-  if (index == SPLIT_SHARDS)
+  if (index == SPLIT_SHARDS || index == SPLIT_GROUPS)
     e = scalar_integer(amount, 1, MAX_PARTS, &shards, why);
   if (e)
     return option_fail(r, o, e, NULL, "%s", why);
@@ -391,7 +391,7 @@ static enum err read_split_rule(struct option_reader *r, const struct option *o,
 static void write_split_rule(const struct option *o, const void *base, FILE *out) {
   const struct split *split = &((const struct contract *)base)->split;
   fputs(o->words[split->rule], out);
-  if (split->rule == SPLIT_SHARDS)
+  if (split->rule == SPLIT_SHARDS || split->rule == SPLIT_GROUPS)
     fprintf(out, " %" PRIu32, split->shards);
   if (split->rule == SPLIT_DIRICHLET) {
     fputc(' ', out);

@@ -500,6 +500,8 @@ static void write_split(struct writer *w, const struct contract *c) {
     number_write(c->split.alpha, number);
     text_line(w, "split alpha: %s", number);
   }
+  if (c->split.rule == SPLIT_GROUPS)
+    text_line(w, "split groups: %" PRIu32, c->split.shards);
   if (c->split.rule == SPLIT_SHARDS)
     text_line(w, "split shards: %" PRIu32, c->split.shards);
   if (c->split.rule != SPLIT_NONE) {

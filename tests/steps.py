@@ -37,6 +37,8 @@ SIZES = {
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "threads suites":     (["unit", "property"], ["unit", "property"]),
     "sim seeds":          (300,           10000),
+    "tables":             (["small"],     []),
+    "tables timeout s":   (600,           12 * 3600),
 }
 
 
@@ -263,6 +265,21 @@ def simulations(tally):
             tally.fail(f"starling sim --random 1 --seed {row['seed']}: {row['invariant']}\n{scenario}")
 
 
+def tables(tally):
+    """tests/tables: what learning together brings; each table is one test. The plain run makes a small one."""
+    if not build(tally, "build-gcc"):
+        return
+    status, output = call(["/usr/bin/python3", "tests/tables/run", "--starling", "build-gcc/starling", *size("tables")],
+                          timeout=size("tables timeout s"))
+    verdicts = re.findall(r"^table (\S+) (ok|SHORT.*)$", output, re.M)
+    for name, verdict in verdicts:
+        tally.add(int(verdict == "ok"), 0)
+        if verdict != "ok":
+            tally.fail(f"table {name} {verdict}\n{output[-6000:]}")
+    if status != 0 and all(verdict == "ok" for _, verdict in verdicts):
+        tally.fail(f"tests/tables/run: exit status {status}\n{output[-6000:]}")
+
+
 def layers(tally):
     judge(tally, ["tests/lint/layers"])
     judge(tally, ["tests/lint/layers", "--self-test"])
@@ -308,6 +325,7 @@ STEPS = [
     ("property", check_programs("build-gcc", ["property"], size("property"), slower=5)),
     ("golden", check_programs("build-gcc", ["golden", "twin"])),
     ("sim", simulations),
+    ("tables", tables),
     ("torch", torch),
     ("unit-clang", check_programs("build-clang", ["unit", "golden"])),
     ("rates", swarm("build-gcc", size("swarm"), which=lambda stem: stem in SWARM_ALONE, at_once=1)),

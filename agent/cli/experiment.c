@@ -232,17 +232,20 @@ static void run_all(struct pool *p) {
 struct row {
   double local[MAX_EXPERIMENT_SEEDS], worst[MAX_EXPERIMENT_SEEDS], global[MAX_EXPERIMENT_SEEDS];
   double sent[MAX_EXPERIMENT_SEEDS], seconds[MAX_EXPERIMENT_SEEDS];
+  double acc[MAX_EXPERIMENT_SEEDS], forgetting[MAX_EXPERIMENT_SEEDS];
   size_t n;
 };
 
 static void row_add(struct row *row, const struct experiment_result *r) {
   double local[MAX_EXPERIMENT_AGENTS], tests[MAX_EXPERIMENT_AGENTS], global[MAX_EXPERIMENT_AGENTS],
-      sent[MAX_EXPERIMENT_AGENTS];
+      sent[MAX_EXPERIMENT_AGENTS], acc[MAX_EXPERIMENT_AGENTS], forgetting[MAX_EXPERIMENT_AGENTS];
   size_t n = r->n_agents, n_local = 0;
   for (size_t i = 0; i < n; i++) {
     const struct experiment_agent *a = &r->agents[i];
     global[i] = a->global;
     sent[i] = (double)a->sent_bytes;
+    acc[i] = a->acc;
+    forgetting[i] = a->forgetting;
     if (a->n_tests == 0)
       continue;
     local[n_local] = a->local;
@@ -251,6 +254,8 @@ static void row_add(struct row *row, const struct experiment_result *r) {
   row->local[row->n] = weighted_mean(local, tests, n_local);
   row->worst[row->n] = worst_decile(local, n_local);
   row->global[row->n] = spread_of(global, n).mean;
+  row->acc[row->n] = spread_of(acc, n).mean;
+  row->forgetting[row->n] = spread_of(forgetting, n).mean;
   row->sent[row->n] = spread_of(sent, n).mean;
   row->seconds[row->n++] = r->seconds;
 }
@@ -281,6 +286,8 @@ static json_t *row_json(const struct pool *p, size_t method, size_t split) {
   set_figure(json, "local", "local_sd", row.local, row.n);
   set_figure(json, "worst_decile", "worst_decile_sd", row.worst, row.n);
   set_figure(json, "global", "global_sd", row.global, row.n);
+  set_figure(json, "acc", "acc_sd", row.acc, row.n);
+  set_figure(json, "forgetting", "forgetting_sd", row.forgetting, row.n);
   set_figure(json, "sent_bytes", NULL, row.sent, row.n);
   set_figure(json, "run_seconds", NULL, row.seconds, row.n);
   return json;
@@ -317,6 +324,8 @@ static void view_table(const json_t *data, FILE *out) {
                                           {"LOCAL %", "local_shown", FORM_TEXT},
                                           {"WORST DECILE %", "worst_shown", FORM_TEXT},
                                           {"GLOBAL %", "global_shown", FORM_TEXT},
+                                          {"ACC %", "acc_shown", FORM_TEXT | COLUMN_IF_ANY},
+                                          {"FORGETTING %", "forgetting_shown", FORM_TEXT | COLUMN_IF_ANY},
                                           {"SENT AN AGENT", "sent_bytes", FORM_BYTES},
                                           {"A RUN", "run_seconds", FORM_DURATION}};
   json_t *rows = json_deep_copy(json_object_get(data, "rows")), *row;
@@ -325,6 +334,8 @@ static void view_table(const json_t *data, FILE *out) {
     set_shown(row, "local_shown", "local", "local_sd");
     set_shown(row, "worst_shown", "worst_decile", "worst_decile_sd");
     set_shown(row, "global_shown", "global", "global_sd");
+    set_shown(row, "acc_shown", "acc", "acc_sd");
+    set_shown(row, "forgetting_shown", "forgetting", "forgetting_sd");
   }
   table_print(columns, sizeof columns / sizeof *columns, rows, false, out);
   json_decref(rows);
@@ -343,6 +354,10 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
                                           {"WORST DECILE SD", "worst_decile_sd", FORM_SCORE},
                                           {"GLOBAL", "global", FORM_SCORE},
                                           {"GLOBAL SD", "global_sd", FORM_SCORE},
+                                          {"ACC", "acc", FORM_SCORE},
+                                          {"ACC SD", "acc_sd", FORM_SCORE},
+                                          {"FORGETTING", "forgetting", FORM_SCORE},
+                                          {"FORGETTING SD", "forgetting_sd", FORM_SCORE},
                                           {"SENT AN AGENT", "sent_bytes", FORM_BYTES},
                                           {"A RUN", "run_seconds", FORM_DURATION}};
   if (call->format == FORMAT_TSV)

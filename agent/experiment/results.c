@@ -72,7 +72,9 @@ static bool read_result(const json_t *line, struct experiment_result *out) {
                                             .global = number_or_nan(json_object_get(a, "global")),
                                             .n_tests = count_of(json_object_get(a, "tests")),
                                             .round = count_of(json_object_get(a, "round")),
-                                            .sent_bytes = count_of(json_object_get(a, "sent_bytes"))};
+                                            .sent_bytes = count_of(json_object_get(a, "sent_bytes")),
+                                            .acc = number_or_nan(json_object_get(a, "acc")),
+                                            .forgetting = number_or_nan(json_object_get(a, "forgetting"))};
   }
   *out = r;
   return true;
@@ -169,9 +171,10 @@ static json_t *agents_json(const struct experiment_result *result) {
   json_t *agents = json_array();
   for (size_t i = 0; i < result->n_agents; i++) {
     const struct experiment_agent *a = &result->agents[i];
-    json_array_append_new(agents, json_pack("{s:o, s:I, s:o, s:I, s:I}", "local", figure_json(a->local), "tests",
-                                            (json_int_t)a->n_tests, "global", figure_json(a->global), "round",
-                                            (json_int_t)a->round, "sent_bytes", (json_int_t)a->sent_bytes));
+    json_array_append_new(agents, json_pack("{s:o, s:I, s:o, s:I, s:I, s:o, s:o}", "local", figure_json(a->local),
+                                            "tests", (json_int_t)a->n_tests, "global", figure_json(a->global), "round",
+                                            (json_int_t)a->round, "sent_bytes", (json_int_t)a->sent_bytes, "acc",
+                                            figure_json(a->acc), "forgetting", figure_json(a->forgetting)));
   }
   return agents;
 }

@@ -2,7 +2,8 @@
  * that was interrupted goes on with what is missing.
  *
  *   {"run": HASH, "experiment": …, "method": …, "split": …, "seed": 1, "seconds": 4.2, "trace": HASH,
- *    "agents": [{"local": 0.81, "tests": 15, "global": 0.42, "round": 60, "sent_bytes": 24413184}, …]}
+ *    "agents": [{"local": 0.81, "tests": 15, "global": 0.42, "round": 60, "sent_bytes": 24413184,
+ *                "acc": null, "forgetting": null}, …]}
  *
  * A run is found by its hash (experiment_run_id); names are for people. A line that is none, as the last one after a power cut, is
  * skipped and counted. One process at a time: the file is locked. Bounded: MAX_RESULT_LINE_BYTES, MAX_RESULTS. One thread. */

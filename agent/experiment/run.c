@@ -13,18 +13,36 @@
 #include "base/bytes.h"
 #include "base/must.h"
 #include "crypto/digest.h"
+#include "models/continual/matrix.h"
 #include "models/formats/unpack.h"
 
 /* ---- the swarm ---------------------------------------------------------------------------------------------------- */
 
 enum { HELD_NUMBERS = 4, MAX_VIRTUAL_S = 1000000000 };
 
+/* Accuracies on each task when another began, and at the end. */
+struct history {
+  size_t n_tasks, n_times, trained[STORE_MAX_TASKS];
+  double r[STORE_MAX_TASKS * STORE_MAX_TASKS]; /* [n_times][n_tasks] */
+};
+
 struct story {
   const struct experiment_watch *watch;
+  struct history *histories; /* [n_agents] */
   struct experiment_agent *agents;
   uint64_t n_events, n_rounds;
   struct digest_state models; /* the last ones, as they are committed */
 };
+
+/* The last one of each position stays. */
+static void put_tasks(struct history *h, const struct store_tasks *tasks) {
+  if (tasks->n == 0 || tasks->position >= STORE_MAX_TASKS)
+    return;
+  h->n_tasks = tasks->n;
+  h->n_times = tasks->position + 1;
+  h->trained[tasks->position] = tasks->trained;
+  memcpy(h->r + (size_t)tasks->position * tasks->n, tasks->accuracy, tasks->n * sizeof *h->r);
+}
 
 static void on_committed(void *context, const struct sim_agent *a, const struct store_commitment *c) {
   struct story *g = context;
@@ -33,6 +51,7 @@ static void on_committed(void *context, const struct sim_agent *a, const struct 
     digest_blake2b.add(&g->models, c->model, c->n_model);
   own->sent_bytes += c->sent_bytes;
   own->round = c->label.round;
+  put_tasks(&g->histories[a->number], &c->metrics.tasks);
   own->local = c->metrics.has_local ? c->metrics.local_headline : __builtin_nan("");
   own->global = c->metrics.has_global ? c->metrics.global_headline : __builtin_nan("");
 }
@@ -117,9 +136,19 @@ enum err experiment_do(const struct experiment *x, const struct experiment_run *
   double start_s = clock_s();
   struct experiment_result r = {.n_agents = (size_t)x->n_agents, .agents = calloc(x->n_agents, sizeof *r.agents)};
   struct story g = {.watch = watch, .agents = r.agents, .n_rounds = x->n_rounds};
-  MUST(r.agents != NULL);
+  g.histories = calloc(x->n_agents, sizeof *g.histories);
+  MUST(r.agents != NULL && g.histories != NULL);
   digest_blake2b.init(&g.models);
   enum err e = play(x, run, config, &g, &r.trace, out_why);
+  for (size_t i = 0; i < r.n_agents; i++) {
+    const struct history *h = &g.histories[i];
+    struct continual_summary s = {__builtin_nan(""), __builtin_nan(""), __builtin_nan("")};
+    if (h->n_times > 0)
+      s = matrix_summary(h->r, h->trained, h->n_times, h->n_tasks);
+    r.agents[i].acc = s.acc;
+    r.agents[i].forgetting = s.forgetting;
+  }
+  free(g.histories);
   if (e) {
     experiment_result_done(&r);
     return e;

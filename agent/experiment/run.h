@@ -12,6 +12,7 @@ struct experiment_agent {
   uint64_t n_tests;     /* samples of its own test */
   uint64_t round;       /* the last one that it has committed */
   uint64_t sent_bytes;
+  double acc, forgetting; /* of a job with tasks (models/continual/matrix.h); NaN: it has none */
 };
 
 struct experiment_result {

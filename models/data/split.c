@@ -10,10 +10,8 @@
 
 const char *split_rule_name(enum split_rule rule) {
   static const char *const names[] = {
-      [SPLIT_NONE] = "none",
-      [SPLIT_IID] = "iid",
-      [SPLIT_DIRICHLET] = "dirichlet",
-      [SPLIT_SHARDS] = "shards",
+      [SPLIT_NONE] = "none",     [SPLIT_IID] = "iid",       [SPLIT_DIRICHLET] = "dirichlet",
+      [SPLIT_SHARDS] = "shards", [SPLIT_GROUPS] = "groups",
   };
   MUST((size_t)rule < sizeof names / sizeof names[0]);
   return names[rule];
@@ -53,6 +51,28 @@ static enum err deal_shards(struct deal *d) {
       d->part[d->order[i]] = (uint16_t)(1 + s / d->split->shards);
   }
   free(shards);
+  return ERR_OK;
+}
+
+/* The first of n things that are in group g of n_groups. */
+static size_t group_start(size_t n, size_t g, size_t n_groups) {
+  return g * n / n_groups;
+}
+
+static enum err deal_groups(struct deal *d) {
+  size_t n_groups = d->split->shards, n_parts = d->split->n_parts;
+  if (n_groups > n_parts || n_groups > d->n_classes)
+    return ERR_RANGE;
+  for (size_t g = 0; g < n_groups; g++) {
+    size_t from = d->class_start[group_start(d->n_classes, g, n_groups)];
+    size_t to = d->class_start[group_start(d->n_classes, g + 1, n_groups)];
+    size_t first = group_start(n_parts, g, n_groups), n_own = group_start(n_parts, g + 1, n_groups) - first;
+    if (to - from < n_own)
+      return ERR_RANGE;
+    rng_shuffle(&d->rng, d->order + from, to - from);
+    for (size_t i = from; i < to; i++)
+      d->part[d->order[i]] = (uint16_t)(1 + first + (i - from) % n_own);
+  }
   return ERR_OK;
 }
 
@@ -175,6 +195,7 @@ static enum err assign_all(const struct split *split, struct rng *rng, const uin
       [SPLIT_IID] = deal_iid,
       [SPLIT_DIRICHLET] = deal_dirichlet,
       [SPLIT_SHARDS] = deal_shards,
+      [SPLIT_GROUPS] = deal_groups,
   };
   MUST(split->rule != SPLIT_NONE && (size_t)split->rule < sizeof rules / sizeof rules[0]);
   struct deal d = {.split = split, .n = n, .n_classes = n_classes, .rng = *rng};

@@ -6,6 +6,8 @@
  *   iid          shuffled and dealt in turn; sizes differ by at most one
  *   dirichlet a  for each class p ~ Dir(a·1_n), the shuffled class is cut at the cumulative p; all proportions are drawn
  *                again until every part has SPLIT_MIN_SAMPLES (Hsu, Qi, Brown 2019; Li et al. 2022)
+ *   groups k     classes and parts are each cut into k groups in their order; a group's classes are shuffled and dealt in turn
+ *                to its parts
  *   shards k     sorted by label, cut into n·k equal shards, k shards dealt to each part (McMahan et al. 2017)
  *
  * Gamma variates are made as Marsaglia & Tsang 2000, in logarithms so that a small `a` does not underflow. log, exp and
@@ -21,18 +23,18 @@
 
 enum { SPLIT_MIN_SAMPLES = 40, SPLIT_MAX_DRAWS = 50000 };
 
-enum split_rule { SPLIT_NONE, SPLIT_IID, SPLIT_DIRICHLET, SPLIT_SHARDS };
+enum split_rule { SPLIT_NONE, SPLIT_IID, SPLIT_DIRICHLET, SPLIT_SHARDS, SPLIT_GROUPS };
 
 struct split {
   enum split_rule rule;
   double alpha;    /* dirichlet: > 0 */
-  uint32_t shards; /* shards: per part, ≥ 1 */
+  uint32_t shards; /* shards: per part, ≥ 1; groups: how many, at most classes and parts */
   uint32_t n_parts;
   uint32_t samples; /* of a part, on average: n_parts · samples of the set, chosen by the seed, are divided; 0: all */
   uint64_t seed;
 };
 
-/* "none", "iid", "dirichlet", "shards". Static storage. */
+/* "none", "iid", "dirichlet", "shards", "groups". Static storage. */
 const char *split_rule_name(enum split_rule rule);
 
 /* Writes the part, 1 … n_parts, of each of the n samples; 0: it is nobody's. The split has passed contract_check and its rule is not

@@ -108,6 +108,18 @@ static double concentration(double alpha, uint64_t seed) {
   return sum;
 }
 
+START_TEST(groups_have_classes_of_their_own) {
+  const struct split split = {.rule = SPLIT_GROUPS, .shards = 2, .n_parts = N_PARTS, .seed = 3};
+  struct counts c = assign(&split, part); /* parts 1, 2 have classes 0 … 4, parts 3, 4, 5 the others */
+  for (size_t k = 0; k < N_PARTS; k++)
+    for (size_t y = 0; y < N_CLASSES; y++)
+      if ((k < 2) == (y < 5))
+        ck_assert(c.of[k][y] > (k < 2 ? 400 : 250));
+      else
+        ck_assert_uint_eq(c.of[k][y], 0);
+}
+END_TEST
+
 START_TEST(dirichlet_has_its_moments) {
   static const double alphas[] = {0.05, 0.3, 1, 5, 1000};
   for (size_t a = 0; a < sizeof alphas / sizeof alphas[0]; a++) {
@@ -176,6 +188,7 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("models/split", same_seed_same_parts, assignments_are_golden, iid_is_even,
-                   shards_give_each_part_few_classes, dirichlet_has_its_moments, dirichlet_keeps_every_part_usable,
-                   of_a_part_of_the_samples_the_rest_is_nobodys, what_cannot_be_split_is_refused);
+                   shards_give_each_part_few_classes, groups_have_classes_of_their_own, dirichlet_has_its_moments,
+                   dirichlet_keeps_every_part_usable, of_a_part_of_the_samples_the_rest_is_nobodys,
+                   what_cannot_be_split_is_refused);
 }
