@@ -154,7 +154,7 @@ static const struct {
     {NULL, GOOD_JOB "split: dirichlet\n", ERR_SYNTAX, "a.job.yaml:7:8: ", "write as in dirichlet 0.3"},
     {NULL, GOOD_JOB "split: { rule: iid 3, n: 5 }\n", ERR_SYNTAX, "a.job.yaml:7:16: ", "iid takes no number"},
     {NULL, GOOD_JOB "split: { rule: stripes, n: 5 }\n", ERR_SYNTAX,
-     "a.job.yaml:7:16: ", "none, iid, dirichlet or shards"},
+     "a.job.yaml:7:16: ", "none, iid, dirichlet, shards or groups"},
     {NULL, GOOD_JOB "split: { rule: shards 2 }\n", ERR_SYNTAX, "a.job.yaml:7:16: ", "split.n is missing"},
     {NULL, GOOD_JOB "split: { n: 5 }\n", ERR_SYNTAX, "a.job.yaml:7:13: ", "there is no split.rule"},
     {NULL, GOOD_JOB "train: { steps: 5, epochs: 1 }\n", ERR_EXISTS, "a.job.yaml:7:17: ", "remove one"},
