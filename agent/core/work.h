@@ -123,6 +123,8 @@ struct trainer_result {
 
   struct buffer model; /* JOB_MERGE, JOB_ADOPT */
   struct store_metrics metrics;
+  double
+      local_right; /* of the local test, also where it has one class and so no headline; NaN: the task says no classes */
   struct buffer shadow;                                             /* empty: none */
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct merge_peer *peers;                                         /* moved back, links freed */

@@ -108,6 +108,13 @@ static uint64_t hash_of(struct story *g, uint64_t trace) {
   return trace ^ cursor_u64(&c);
 }
 
+/* A test of one class has no headline: what was right of it counts for the whole of all tests. */
+static void put_test(struct experiment_agent *a, size_t n_tests, double right) {
+  a->n_tests = n_tests;
+  if (a->local != a->local)
+    a->local = right;
+}
+
 static enum err play(const struct experiment *x, const struct experiment_run *run, struct config *config,
                      struct story *g, uint64_t *out_trace, char why[MAX_CONFIG_WHY_BYTES]) {
   const struct sim_learning_options options = {.judged_from = x->n_rounds, .sets_rounds = true};
@@ -122,7 +129,7 @@ static enum err play(const struct experiment *x, const struct experiment_run *ru
     scenario_run(&scenario, s, &observer);
     e = judge(x, s, l, g, why);
     for (size_t i = 0; i < s->n_agents; i++)
-      g->agents[i].n_tests = sim_learning_tests(l, i);
+      put_test(&g->agents[i], sim_learning_tests(l, i), sim_learning_right(l, i));
     *out_trace = hash_of(g, s->trace);
   }
   sim_free(s);

@@ -705,7 +705,7 @@ static enum err adopt(struct trainer *t, const struct merge_peer *peers, size_t 
 
 struct figures {
   bool has;
-  double loss, headline, macro_f1, balanced;
+  double loss, headline, macro_f1, balanced, right;
   char note[MAX_REASON_BYTES];
 };
 
@@ -717,8 +717,12 @@ static enum err evaluate(struct trainer *t, enum test_set which, struct figures 
     return e == ERR_NOT_FOUND ? ERR_OK : e;
   const struct contract *contract = t->config.site_job->job.contract;
   double headline = metrics_headline(&m, contract_metric(contract));
-  *out_figures = (struct figures){
-      .has = true, .loss = m.loss, .headline = headline, .macro_f1 = m.macro_f1, .balanced = m.balanced};
+  *out_figures = (struct figures){.has = true,
+                                  .right = metrics_right(&m),
+                                  .loss = m.loss,
+                                  .headline = headline,
+                                  .macro_f1 = m.macro_f1,
+                                  .balanced = m.balanced};
   metrics_note(&m, contract, out_figures->note);
   metrics_done(&m);
   return ERR_OK;
@@ -734,6 +738,7 @@ static enum err evaluate_all(struct trainer *t, struct trainer_result *result) {
   }
   memcpy(result->local_note, of[TEST_LOCAL].note, sizeof result->local_note);
   memcpy(result->global_note, of[TEST_GLOBAL].note, sizeof result->global_note);
+  result->local_right = of[TEST_LOCAL].has ? of[TEST_LOCAL].right : __builtin_nan("");
   result->metrics = (struct store_metrics){
       .has_local = of[TEST_LOCAL].has,
       .has_validation = of[TEST_VALIDATION].has,

@@ -20,6 +20,7 @@ struct sim_learning {
   struct trainer **trainers;    /* [n], NULL: not started yet */
   uint32_t *epoch_steps;        /* [n] */
   uint32_t *tests;              /* [n] samples of its own test */
+  double *right;                /* [n] of its own test, at last */
   uint64_t judged_from;
   size_t n;
   enum err fault;
@@ -70,6 +71,7 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
 
 static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
   run(a, job, r);
+  learning_of(a)->right[a->number] = r->local_right;
   for (size_t i = 0; i < a->n_peers; i++)
     a->peers[i].mixed = 0;
   for (size_t k = 0; k < r->n_peers; k++)
@@ -116,7 +118,8 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
   l->trainers = calloc(s->n_agents + 1, sizeof(void *));
   l->epoch_steps = calloc(s->n_agents + 1, sizeof *l->epoch_steps);
   l->tests = calloc(s->n_agents + 1, sizeof *l->tests);
-  if (!l->jobs || !l->trainers || !l->epoch_steps || !l->tests) {
+  l->right = calloc(s->n_agents + 1, sizeof *l->right);
+  if (!l->jobs || !l->trainers || !l->epoch_steps || !l->tests || !l->right) {
     snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
     return ERR_NO_MEMORY;
   }
@@ -129,6 +132,8 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     l->jobs[i].train_seed = job->train_seed + i;
     if (job->part > 0)
       l->jobs[i].part = (uint32_t)i + 1;
+    if (job->is_offset_by_part)
+      l->jobs[i].job.continual.offset = (uint32_t)i;
   }
   set_rounds(s, c, job, l, options->sets_rounds);
   s->cluster = (struct cluster_config){
@@ -171,6 +176,11 @@ size_t sim_learning_tests(const struct sim_learning *l, size_t agent) {
   return l->tests[agent];
 }
 
+double sim_learning_right(const struct sim_learning *l, size_t agent) {
+  MUST(agent < l->n);
+  return l->right[agent];
+}
+
 void sim_learning_close(struct sim_learning *l) {
   if (!l)
     return;
@@ -179,6 +189,7 @@ void sim_learning_close(struct sim_learning *l) {
   free(l->trainers);
   free(l->epoch_steps);
   free(l->tests);
+  free(l->right);
   free(l->jobs);
   schema_free(l->schema);
   free(l);

@@ -33,6 +33,9 @@ MUST_USE enum err sim_learning_fault(const struct sim_learning *l, const char **
 /* Samples of the agent's own test; 0: it has none, or has not started yet. */
 size_t sim_learning_tests(const struct sim_learning *l, size_t agent);
 
+/* What its last model said right of them, as a share; NaN: it was not judged, or the task says no classes. */
+double sim_learning_right(const struct sim_learning *l, size_t agent);
+
 /* After sim_free. NULL is allowed. */
 void sim_learning_close(struct sim_learning *l);
 

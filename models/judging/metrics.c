@@ -75,6 +75,15 @@ double metrics_headline(const struct metrics *m, enum metric metric) {
   return *(const double *)(const void *)((const char *)m + figure_fields[figure_of_metric(metric)]);
 }
 
+double metrics_right(const struct metrics *m) {
+  uint64_t right = 0, all = 0;
+  for (size_t i = 0; i < m->n_classes; i++) {
+    right += m->classes[i].correct;
+    all += m->classes[i].support;
+  }
+  return all > 0 ? (double)right / (double)all : (double)NAN;
+}
+
 void metrics_note(const struct metrics *m, const struct contract *contract, char out_note[MAX_REASON_BYTES]) {
   const char *missing = task_type(m->task)->what_missing;
   size_t present = 0;

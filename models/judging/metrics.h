@@ -46,6 +46,10 @@ enum figure figure_of_metric(enum metric metric);
 /* The figure by which a job is known; NaN: these samples cannot tell models apart. */
 double metrics_headline(const struct metrics *m, enum metric metric);
 
+/* Share of the samples whose class was said right, also where only one class is present; NaN: of none, or of a task that says no
+ * classes. */
+double metrics_right(const struct metrics *m);
+
 /* Why there is no headline: `only class "ok" in this test set: not comparable`; "" when there is one. */
 void metrics_note(const struct metrics *m, const struct contract *contract, char out_note[MAX_REASON_BYTES]);
 

@@ -95,6 +95,7 @@ START_TEST(one_class_is_not_perfect) {
   ck_assert_int_eq(metrics_end(&m), ERR_OK);
   ck_assert(isnan(metrics_headline(&m, METRIC_ACCURACY)) && isnan(m.balanced) && isnan(m.macro_f1));
   ck_assert_uint_eq(m.classes[1].correct, 2);
+  ck_assert(metrics_right(&m) == 1);
   metrics_note(&m, &contract, note);
   ck_assert_str_eq(note, "only class \"bad\" in this test set: not comparable");
   metrics_done(&m);
