@@ -110,7 +110,8 @@ void inbox_disconnected(struct inbox *in);
 /* Get a full copy next, whatever is held (a jump, a joiner). */
 void inbox_want_full(struct inbox *in);
 
-/* Sends the next request, if one is due and room is left for what it brings. */
+/* Sends the next request, if one is due and room is left for what it brings; a full copy also has the room of what waits, which it
+ * makes needless and which is given up for it where there is not enough for both. */
 void inbox_pump(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms, uint64_t room_bytes);
 
 /* When one that lacks something is to be pumped again at the latest; UINT64_MAX: when what it fetches has come or failed. */

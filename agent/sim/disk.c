@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +28,21 @@ static void kept_clear(struct sim_kept *k) {
   *k = (struct sim_kept){0};
 }
 
+static void model_clear(struct sim_model *m) {
+  free(m->half.bytes);
+  free(m->model.bytes);
+}
+
 void sim_durable_clear(struct sim_durable *d) {
   for (size_t i = 0; i < d->n_kept; i++)
     kept_clear(&d->kept[i]);
   free(d->kept);
   free(d->half.bytes);
   free(d->model.bytes);
+  for (size_t i = 0; i < d->n_models; i++)
+    model_clear(&d->models[i]);
+  free(d->models);
+  free(d->back);
   free(d->merged);
   *d = (struct sim_durable){0};
 }
@@ -53,6 +63,16 @@ void sim_durable_copy(struct sim_durable *to, const struct sim_durable *from) {
   }
   to->half = again(&from->half);
   to->model = again(&from->model);
+  to->models = from->n_models > 0 ? malloc(from->n_models * sizeof *to->models) : NULL;
+  to->model_capacity = from->n_models;
+  to->back = from->back ? malloc(sizeof *to->back) : NULL;
+  MUST((to->models != NULL || from->n_models == 0) && (to->back != NULL || !from->back));
+  for (size_t i = 0; i < from->n_models; i++) {
+    const struct sim_model *m = &from->models[i];
+    to->models[i] = (struct sim_model){m->label, again(&m->half), again(&m->model)};
+  }
+  if (from->back)
+    *to->back = *from->back;
   if (from->n_merged > 0) {
     to->merged = malloc(from->n_merged * sizeof *to->merged);
     MUST(to->merged != NULL);
@@ -85,6 +105,23 @@ static void take_half(struct sim_durable *d, const uint8_t *bytes, size_t n) {
   d->half = sim_buffer(bytes, n);
 }
 
+static void model_keep(struct sim_durable *d) {
+  if (d->n_models == SIM_KEEP_MODELS) {
+    model_clear(&d->models[0]);
+    memmove(d->models, d->models + 1, --d->n_models * sizeof *d->models);
+  }
+  d->models = array_grown(d->models, &d->model_capacity, d->n_models, sizeof *d->models, SIM_KEEP_MODELS);
+  MUST(d->models != NULL);
+  d->models[d->n_models++] = (struct sim_model){d->committed, again(&d->half), again(&d->model)};
+}
+
+static const struct sim_model *model_find(const struct sim_durable *d, struct round_label label) {
+  for (size_t i = 0; i < d->n_models; i++)
+    if (round_label_equal(d->models[i].label, label))
+      return &d->models[i];
+  return NULL;
+}
+
 static struct sim_kept *kept_add(struct sim_durable *d) {
   if (d->n_kept == KEEP_PAYLOADS) {
     kept_clear(&d->kept[0]);
@@ -107,7 +144,8 @@ static void sign_copy(const struct sim_agent *a, struct sim_kept *k, uint64_t n_
   manifest_write(&copy, k->copy_manifest);
 }
 
-static void publish(struct sim_agent *a, const struct scribe_job *job) {
+static void publish(struct sim_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  (void)r;
   struct sim_durable *d = &a->durable;
   const struct store_publication *p = &job->publication;
   sim_holds(a, SIM_INVARIANT_OWN_EPOCH, p->boot_epoch == d->boot_epoch);
@@ -178,7 +216,8 @@ static bool was_mixed(const struct sim_agent *a, const struct store_commitment *
   return true;
 }
 
-static void commit(struct sim_agent *a, const struct scribe_job *job) {
+static void commit(struct sim_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  (void)r;
   struct sim_durable *d = &a->durable;
   const struct store_commitment *c = &job->commitment;
   bool is_whole = c->outcome == ROUND_JUMPED || c->outcome == ROUND_ADOPTED;
@@ -193,6 +232,7 @@ static void commit(struct sim_agent *a, const struct scribe_job *job) {
   d->model = sim_buffer(c->model, c->n_model);
   if (c->own_half)
     take_half(d, c->own_half, c->n_own_half);
+  model_keep(d);
   for (size_t i = 0; has_all && i < a->n_peers; i++) {
     const struct store_contribution *row = &c->contributions[i];
     merged_set(d, a->peers[i].agent, &(struct position){.boot_epoch = row->boot_epoch, .sequence = row->sequence});
@@ -201,9 +241,44 @@ static void commit(struct sim_agent *a, const struct scribe_job *job) {
     tell(a, c);
 }
 
-static uint64_t raise_epoch(struct sim_durable *d, uint64_t above) {
-  uint64_t highest = above > d->boot_epoch ? above : d->boot_epoch;
-  return d->boot_epoch = ((highest >> 32) + 1) << 32 | (d->boot_epoch & 0xffff);
+static void raise_epoch(struct sim_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  struct sim_durable *d = &a->durable;
+  uint64_t highest = job->above > d->boot_epoch ? job->above : d->boot_epoch;
+  r->boot_epoch = d->boot_epoch = ((highest >> 32) + 1) << 32 | (d->boot_epoch & 0xffff);
+}
+
+static void load_model(struct sim_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  const struct sim_model *m = model_find(&a->durable, job->label);
+  r->error = m ? ERR_OK : ERR_NOT_FOUND;
+  if (!m)
+    return;
+  r->half = again(&m->half);
+  r->model = again(&m->model);
+}
+
+/* As store_roll_back: a commitment of its own, after which a new chain begins. */
+static void roll_back(struct sim_agent *a, const struct scribe_job *job, struct scribe_result *r) {
+  struct sim_durable *d = &a->durable;
+  const struct sim_model *to = model_find(d, job->label);
+  if (!to) {
+    r->error = ERR_NOT_FOUND;
+    return;
+  }
+  r->roll_back = (struct store_roll_back){.label = {d->committed.round, d->committed.sub + 1}, .to = job->label};
+  snprintf(r->roll_back.note, sizeof r->roll_back.note, "%s", job->note);
+  if (!d->back)
+    d->back = malloc(sizeof *d->back);
+  MUST(d->back != NULL);
+  *d->back = r->roll_back;
+  take_half(d, to->half.bytes, to->half.n_bytes);
+  free(d->model.bytes);
+  d->model = again(&to->model);
+  d->committed = r->roll_back.label;
+  d->is_gathering = false;
+  if (d->n_kept > 0)
+    d->kept[d->n_kept - 1].position.chain = (struct digest){0};
+  model_keep(d);
+  sim_trace(a->sim, d->committed.round << 32 | d->committed.sub);
 }
 
 void sim_do_write(struct sim_agent *a, struct scribe_job *job) {
@@ -213,12 +288,14 @@ void sim_do_write(struct sim_agent *a, struct scribe_job *job) {
   if (a->host.disk != ERR_OK) {
     r->job = job;
   } else {
-    if (job->kind == SCRIBE_PUBLISH)
-      publish(a, job);
-    else if (job->kind == SCRIBE_COMMIT)
-      commit(a, job);
-    else
-      r->boot_epoch = raise_epoch(&a->durable, job->above);
+    static void (*const run[])(struct sim_agent *, const struct scribe_job *,
+                               struct scribe_result *) = {[SCRIBE_PUBLISH] = publish,
+                                                          [SCRIBE_COMMIT] = commit,
+                                                          [SCRIBE_RAISE_EPOCH] = raise_epoch,
+                                                          [SCRIBE_LOAD_MODEL] = load_model,
+                                                          [SCRIBE_ROLL_BACK] = roll_back};
+    MUST(job->kind < sizeof run / sizeof *run && run[job->kind] != NULL);
+    run[job->kind](a, job, r);
     scribe_job_free(job);
   }
   sim_put(a, a->sim->now_us + ANSWER_US, (struct sim_event){.kind = SIM_WRITTEN, .data = r});

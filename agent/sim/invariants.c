@@ -124,8 +124,6 @@ void sim_check_all(struct sim *s) {
 
 /* ---- together ---- */
 
-static const double SIM_APART = 1.5, SIM_APART_MORE = 0.2;
-
 /* false: it has no model yet. */
 static bool first_number(const struct sim_agent *a, double *out) {
   if (!a->is_alive || a->durable.model.n_bytes < sizeof *out)
@@ -177,7 +175,16 @@ double sim_spread_undisturbed(const struct sim *s) {
   return high - low;
 }
 
+double sim_spread_bound(const struct sim *s) {
+  double low = sim_goal(s->agents[0], 0), high = low;
+  for (size_t i = 1; i < s->n_agents; i++) {
+    double goal = sim_goal(s->agents[i], 0);
+    low = goal < low ? goal : low;
+    high = goal > high ? goal : high;
+  }
+  return sim_spread_undisturbed(s) + SIM_PULL * (high - low);
+}
+
 void sim_check_together(struct sim *s) {
-  double apart = sim_spread(s);
-  sim_holds(s->agents[0], SIM_INVARIANT_CONVERGES, apart <= SIM_APART * sim_spread_undisturbed(s) + SIM_APART_MORE);
+  sim_holds(s->agents[0], SIM_INVARIANT_CONVERGES, sim_spread(s) <= sim_spread_bound(s));
 }

@@ -32,7 +32,7 @@
   X(ONCE, "once", "a difference comes after all that was merged of its origin")                                        \
   X(REFUSED, "refused", "what was merged was mixed in, with that weight, and nothing else was")                        \
   X(NOT_BLAMED, "not-blamed", "who never lied is not blamed for a lie")                                                \
-  X(CONVERGES, "converges", "healed, models are as close together as if nothing had happened")
+  X(CONVERGES, "converges", "healed, models are as close together as their pulls let them be")
 
 enum sim_invariant {
 #define X(symbol, name, sentence) SIM_INVARIANT_##symbol,
@@ -62,13 +62,24 @@ uint64_t sim_round_bound_ms(const struct sim_agent *a);
 /* At any time, of every living agent that is not paused: also of those that wait for an event that never comes. */
 void sim_check_all(struct sim *s);
 
-/* When a swarm had time to come together again: whether it is. The largest distance of two models is held against the one
- * of a swarm that nothing ever happened to, SIM_APART times and SIM_APART_MORE: x = W((1 − a) x + a g), W the Metropolis
- * weights of who lists whom, a the pull and g the goals of numbers.c. */
+/* When a swarm had time to come together again: whether it is, the first numbers being at most sim_spread_bound apart.
+ *
+ * Each round an agent pulls its number by SIM_PULL towards its own goal and mixes it with weights that sum to one. Under equal
+ * weights two such courses come closer by 1 − SIM_PULL a round in the maximum norm, whatever the matrix: 0.75^k of where they
+ * began is left after k rounds, 0.6 % after the 18 that a diameter of one gets (6 · diameter + 12, random.c). What then is apart is
+ * the fixed point of the mixing matrix of all, sim_spread_undisturbed, and what not being in step adds: who merges without
+ * another's update has made a pull of its own that is not averaged, SIM_PULL times the way to its goal at most, and two of them
+ * at opposite ends SIM_PULL times the distance of the goals. So
+ *
+ *   bound = spread of the fixed point + SIM_PULL · (highest goal − lowest goal)
+ *
+ * Measured over the random scenarios 1 … 800: beyond the fixed point the spread was at most 0.6 of the second term, and at most
+ * 0.1 of it in 93 of 100. Parts that do not come together are apart by the distance of their goals' means, 2.3 terms for halves. */
 void sim_check_together(struct sim *s);
 
 /* The largest distance of two living agents' committed models, in their first number; and undisturbed. */
 double sim_spread(const struct sim *s);
 double sim_spread_undisturbed(const struct sim *s);
+double sim_spread_bound(const struct sim *s);
 
 #endif

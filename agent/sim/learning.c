@@ -160,7 +160,8 @@ enum err sim_learning_open(const struct config *config, const struct site_job_co
     sim_learning_close(l);
     return e;
   }
-  l->table = (struct sim_trainer){.load = load, .train = run, .merge = merge, .epoch_steps = epoch_steps};
+  l->table = (struct sim_trainer){
+      .load = load, .train = run, .merge = merge, .restore = run, .undo = run, .epoch_steps = epoch_steps};
   s->trainer = &l->table;
   *out_learning = l;
   return ERR_OK;

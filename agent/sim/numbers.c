@@ -22,23 +22,44 @@ static uint32_t epoch_steps(const struct sim_agent *a) {
   return (a->samples + SIM_BATCH - 1) / SIM_BATCH;
 }
 
-static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+/* What a snapshot holds, of which either may be empty; what was trained is forgotten. */
+static void take(struct sim_agent *a, const struct buffer *half, const struct buffer *model) {
   size_t n = model_bytes(a);
   memset(a->x, 0, n);
   memset(a->copy, 0, n);
   a->has_pending = false;
+  if (half->n_bytes == 2 * n) {
+    memcpy(a->x, half->bytes, n);
+    memcpy(a->copy, half->bytes + n, n);
+  }
+  if (model->n_bytes == n)
+    memcpy(a->x, model->bytes, n);
+}
+
+static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  size_t n = model_bytes(a);
   for (size_t i = 0; i < a->n_peers; i++) {
     memset(a->peers[i].copy, 0, n);
     a->peers[i].applied_epoch = a->peers[i].applied_sequence = 0;
   }
-  if (job->half.n_bytes == 2 * n) {
-    memcpy(a->x, job->half.bytes, n);
-    memcpy(a->copy, job->half.bytes + n, n);
-  }
-  if (job->model.n_bytes == n)
-    memcpy(a->x, job->model.bytes, n);
+  take(a, &job->half, &job->model);
   r->n_samples = a->samples;
   r->epoch_steps = epoch_steps(a);
+}
+
+/* Nothing goes back while a commit is under way: what was committed last is what the disk has. */
+static void undo(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  (void)job, (void)r;
+  take(a, &a->durable.half, &a->durable.model);
+}
+
+static void restore(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
+  bool is_whole = job->half.n_bytes == 2 * model_bytes(a) && job->model.n_bytes == model_bytes(a);
+  r->error = is_whole ? ERR_OK : ERR_TRUNCATED;
+  if (is_whole)
+    take(a, &job->half, &job->model);
+  else
+    undo(a, job, r);
 }
 
 /* Every agent pulls towards a goal of its own. */
@@ -218,4 +239,5 @@ static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_r
     r->half = half_of(a, a->copy);
 }
 
-const struct sim_trainer sim_numbers = {.load = load, .train = train, .merge = merge, .epoch_steps = epoch_steps};
+const struct sim_trainer sim_numbers = {
+    .load = load, .train = train, .merge = merge, .restore = restore, .undo = undo, .epoch_steps = epoch_steps};

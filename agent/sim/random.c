@@ -50,6 +50,7 @@ static struct scenario_host random_host(struct rng *r) {
   h.up_kbit = one_in(r, 4) ? between(r, 4000, 50000) : 0;
   h.down_kbit = one_in(r, 4) ? between(r, 4000, 50000) : 0;
   h.disk_kib_s = one_in(r, 4) ? between(r, 500, 5000) : 0;
+  h.memory_kib = one_in(r, 4) ? whole(r, 1, 64) : 0;
   return h;
 }
 
@@ -84,10 +85,10 @@ static void add_links(struct rng *r, struct scenario *c) {
 static const struct {
   enum scenario_action action;
   unsigned weight;
-} happenings[] = {{ACTION_KILL, 6},  {ACTION_START, 8},   {ACTION_WIPE, 1},     {ACTION_SAVE, 1},  {ACTION_RESTORE, 1},
-                  {ACTION_PAUSE, 3}, {ACTION_LEAP, 1},    {ACTION_SPEAK, 2},    {ACTION_FILL, 2},  {ACTION_SLOW, 2},
-                  {ACTION_FREE, 3},  {ACTION_PART, 5},    {ACTION_MUTE, 3},     {ACTION_HEAL, 5},  {ACTION_FAIL, 1},
-                  {ACTION_CLAIM, 1}, {ACTION_CORRUPT, 1}, {ACTION_UNFOLLOW, 1}, {ACTION_HONEST, 2}};
+} happenings[] = {{ACTION_KILL, 6},  {ACTION_START, 8}, {ACTION_WIPE, 1},    {ACTION_SAVE, 1},     {ACTION_RESTORE, 1},
+                  {ACTION_PAUSE, 3}, {ACTION_LEAP, 1},  {ACTION_SPEAK, 2},   {ACTION_FILL, 2},     {ACTION_SLOW, 2},
+                  {ACTION_FREE, 3},  {ACTION_PART, 5},  {ACTION_MUTE, 3},    {ACTION_HEAL, 5},     {ACTION_FAIL, 1},
+                  {ACTION_BACK, 2},  {ACTION_CLAIM, 1}, {ACTION_CORRUPT, 1}, {ACTION_UNFOLLOW, 1}, {ACTION_HONEST, 2}};
 
 static unsigned random_action(struct rng *r) {
   enum { N = sizeof happenings / sizeof *happenings };
@@ -122,6 +123,8 @@ static struct scenario_event random_event(struct rng *r, const struct scenario *
     e.for_s = between(r, 0.1, 2);
   if (e.action == ACTION_CORRUPT) /* three in a row would end in quarantine, which lasts */
     e.times = whole(r, 1, 2);
+  if (e.action == ACTION_BACK)
+    e.times = whole(r, 1, SIM_KEEP_MODELS - 1);
   return e;
 }
 

@@ -48,6 +48,7 @@ enum { MAX_SCENARIO_BYTES = 256 << 10, MAX_SCENARIO_AGENTS = 100000, MAX_SCENARI
   X(PART, "part") /* agents and `to`, both directions */                                                               \
   X(MUTE, "mute") /* agents to `to` */                                                                                 \
   X(HEAL, "heal")                                                                                                      \
+  X(BACK, "back")         /* it goes back to the model of so many `times` before its last commitment */                \
   X(FAIL, "fail")         /* so many `times` its training */                                                           \
   X(CORRUPT, "corrupt")   /* so many chunks that it serves */                                                          \
   X(CLAIM, "claim")       /* it says that it is SCENARIO_LIE_ROUNDS further than it is */                              \

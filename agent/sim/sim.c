@@ -346,6 +346,9 @@ static struct store_resume resume_of(const struct sim_durable *d) {
   r.at = d->is_gathering ? RESUME_PUBLISHED : d->has_commit ? RESUME_COMMITTED : RESUME_FRESH;
   if (d->is_gathering)
     r.published = d->published;
+  r.has_roll_back = d->back != NULL;
+  if (d->back)
+    r.roll_back = *d->back;
   return r;
 }
 
@@ -520,12 +523,23 @@ void sim_leap(struct sim *s, size_t which, uint64_t by_ms) {
     settle(a);
 }
 
+enum err sim_roll_back(struct sim *s, size_t which, size_t n) {
+  struct sim_agent *a = s->agents[which];
+  const struct sim_durable *d = &a->durable;
+  if (!a->is_alive || n >= d->n_models)
+    return ERR_NOT_FOUND;
+  enum err e = round_on_roll_back(a->machine, d->models[d->n_models - 1 - n].label, "", 0);
+  settle(a);
+  return e;
+}
+
 void sim_do_train(struct sim_agent *a, struct trainer_job *job) {
   const struct sim_trainer *t = a->sim->trainer;
   void (*const run[])(struct sim_agent *, struct trainer_job *, struct trainer_result *) = {
-      [JOB_LOAD] = t->load, [JOB_TRAIN] = t->train, [JOB_MERGE] = t->merge, [JOB_ADOPT] = t->merge};
+      [JOB_LOAD] = t->load,   [JOB_TRAIN] = t->train,     [JOB_MERGE] = t->merge,
+      [JOB_ADOPT] = t->merge, [JOB_RESTORE] = t->restore, [JOB_UNDO] = t->undo};
   struct trainer_result *r = calloc(1, sizeof *r);
-  MUST(r != NULL && job->kind < sizeof run / sizeof *run);
+  MUST(r != NULL && job->kind < sizeof run / sizeof *run && run[job->kind] != NULL);
   r->kind = job->kind;
   r->label = job->label;
   run[job->kind](a, job, r);

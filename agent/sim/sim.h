@@ -37,6 +37,7 @@ enum {
   SIM_NAME_BYTES = 26,
   SIM_HEARTBEAT_MS = 4000, /* a connection over a cut link ends after so long */
   SIM_START_MS = 1000000,  /* what the clock shows in the beginning */
+  SIM_KEEP_MODELS = 3,     /* as store.keep_last */
   SIM_MEMBERS_UP_TO =
       256, /* agents: beyond, that all know of all is what fills the memory, and they know of their peers alone */
 };
@@ -64,6 +65,12 @@ struct sim_merged {
   struct position position;
 };
 
+/* A committed model that can be gone back to. */
+struct sim_model {
+  struct round_label label;
+  struct buffer half, model;
+};
+
 /* What outlives a kill. */
 struct sim_durable {
   uint64_t boot_epoch;
@@ -72,7 +79,10 @@ struct sim_durable {
   bool has_commit, is_gathering;
   struct round_label committed, published;
   struct buffer half, model;
-  struct sim_merged *merged; /* [n_merged] */
+  struct sim_model *models; /* [n_models], oldest first, at most SIM_KEEP_MODELS */
+  size_t n_models, model_capacity;
+  struct store_roll_back *back; /* the last one; NULL: none */
+  struct sim_merged *merged;    /* [n_merged] */
   size_t n_merged;
 };
 
@@ -173,6 +183,8 @@ struct sim_trainer {
   void (*load)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
   void (*train)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
   void (*merge)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r); /* JOB_MERGE, JOB_ADOPT */
+  void (*restore)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
+  void (*undo)(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r);
   uint32_t (*epoch_steps)(const struct sim_agent *a);
 };
 extern const struct sim_trainer sim_numbers;
@@ -279,6 +291,10 @@ void sim_pause(struct sim *s, size_t which, uint64_t for_ms);
 
 /* The host's monotonic clock leaps ahead, as that of a machine that was stopped and moved does: what was to wait is due at once. */
 void sim_leap(struct sim *s, size_t which, uint64_t by_ms);
+
+/* It is to go back to its n-th newest model, as `starling models rollback` asks it to. ERR_NOT_FOUND: it keeps no such; ERR_BUSY: it
+ * goes back already. */
+MUST_USE enum err sim_roll_back(struct sim *s, size_t which, size_t n);
 
 /* What its clock says. */
 static inline uint64_t sim_clock_ms(const struct sim_agent *a) {

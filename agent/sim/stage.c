@@ -203,6 +203,11 @@ static void do_disk(struct stage *g, size_t a, const struct scenario_event *e) {
   h->writing_ms = e->action == ACTION_SLOW ? ms_of(e->for_s) : host_of(g->scenario, a)->writing_ms;
 }
 
+/* Of those that it keeps; who is down or goes back already is not asked. */
+static void do_back(struct stage *g, size_t a, const struct scenario_event *e) {
+  (void)(sim_roll_back(g->sim, a, (size_t)e->times) != ERR_OK);
+}
+
 static void do_fail(struct stage *g, size_t a, const struct scenario_event *e) {
   g->sim->agents[a]->fail_trainings = (uint32_t)e->times;
 }
@@ -240,12 +245,11 @@ static void act_pair(struct sim *s, size_t a, size_t b, const void *context) {
 
 static void happen(struct stage *g, const struct scenario_event *e) {
   static void (*const act[N_SCENARIO_ACTIONS])(struct stage *, size_t, const struct scenario_event *) = {
-      [ACTION_KILL] = do_kill,    [ACTION_START] = do_start,     [ACTION_WIPE] = do_wipe,
-      [ACTION_SAVE] = do_save,    [ACTION_RESTORE] = do_restore, [ACTION_PAUSE] = do_pause,
-      [ACTION_LEAP] = do_leap,    [ACTION_SPEAK] = do_speak,     [ACTION_FILL] = do_disk,
-      [ACTION_SLOW] = do_disk,    [ACTION_FREE] = do_disk,       [ACTION_FAIL] = do_fail,
-      [ACTION_CLAIM] = do_lie,    [ACTION_SIGN] = do_lie,        [ACTION_CORRUPT] = do_corrupt,
-      [ACTION_UNFOLLOW] = do_lie, [ACTION_HONEST] = do_lie};
+      [ACTION_KILL] = do_kill,       [ACTION_START] = do_start, [ACTION_WIPE] = do_wipe, [ACTION_SAVE] = do_save,
+      [ACTION_RESTORE] = do_restore, [ACTION_PAUSE] = do_pause, [ACTION_LEAP] = do_leap, [ACTION_SPEAK] = do_speak,
+      [ACTION_FILL] = do_disk,       [ACTION_SLOW] = do_disk,   [ACTION_FREE] = do_disk, [ACTION_FAIL] = do_fail,
+      [ACTION_BACK] = do_back,       [ACTION_CLAIM] = do_lie,   [ACTION_SIGN] = do_lie,  [ACTION_CORRUPT] = do_corrupt,
+      [ACTION_UNFOLLOW] = do_lie,    [ACTION_HONEST] = do_lie};
   const struct agent_range all = {0, g->scenario->n_agents - 1};
   if (!act[e->action])
     for_pairs(g->sim, &e->agents, e->to.first > e->to.last ? &all : &e->to, act_pair, e);

@@ -731,6 +731,71 @@ END_TEST
 
 /* ---- 36: a lost link ---- */
 
+static double number_of(const struct sim_agent *a) {
+  double x;
+  ck_assert_uint_eq(a->durable.model.n_bytes, a->sim->dims * sizeof x);
+  memcpy(&x, a->durable.model.bytes, sizeof x);
+  return x;
+}
+
+static bool is_same_number(double a, double b) {
+  return memcmp(&a, &b, sizeof a) == 0;
+}
+
+START_TEST(who_goes_back_takes_the_kept_model_and_starts_a_chain) {
+  struct sim *f = forever(3);
+  sim_start_all(f);
+  ck_assert(flock_until_round(f, 0, 6, 60000));
+  struct sim_agent *a = f->agents[0];
+  const struct sim_model *to = &a->durable.models[0];
+  ck_assert_uint_eq(a->durable.n_models, SIM_KEEP_MODELS);
+  struct round_label label = to->label;
+  double kept;
+  memcpy(&kept, to->model.bytes, sizeof kept);
+  size_t n_chains = a->n_chains;
+  ck_assert_int_eq(sim_roll_back(f, 0, SIM_KEEP_MODELS), ERR_NOT_FOUND);
+  ck_assert_int_eq(sim_roll_back(f, 0, SIM_KEEP_MODELS - 1), ERR_OK);
+  while (flock_noted(f, 0, "model-rolled-back") == 0)
+    ck_assert(sim_step(f, f->now_ms + 60000));
+  ck_assert(is_same_number(number_of(a), kept) && is_same_number(a->x[0], kept));
+  ck_assert(round_label_equal(a->durable.back->to, label));
+  ck_assert_uint_eq(a->durable.committed.sub, 1);
+  sim_kill(f, 0); /* it is durable, and peers are told after the restart, too */
+  sim_start(f, 0);
+  sim_run(f, 15000);
+  ck_assert_uint_ge(a->durable.committed.round, 9);
+  ck_assert_uint_gt(a->n_chains, n_chains);
+  ck_assert_uint_ge(flock_noted(f, 1, "peer-rolled-back"), 1);
+  ck_assert_uint_ge(flock_noted(f, 2, "peer-rolled-back"), 1);
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
+/* The model is let go of between its loading and the commit: what was committed goes on. */
+START_TEST(a_roll_back_that_is_refused_changes_nothing) {
+  struct sim *f = forever(3);
+  sim_start_all(f);
+  ck_assert(flock_until_round(f, 0, 6, 60000));
+  struct sim_agent *a = f->agents[0];
+  ck_assert_int_eq(sim_roll_back(f, 0, 2), ERR_OK);
+  double kept;
+  memcpy(&kept, a->durable.models[0].model.bytes, sizeof kept);
+  while (!is_same_number(a->x[0], kept)) /* restored, not committed */
+    ck_assert(sim_step(f, f->now_ms + 60000));
+  for (size_t i = 0; i < SIM_KEEP_MODELS; i++)
+    a->durable.models[i].label.round = 0;
+  struct round_label committed = a->durable.committed;
+  while (flock_noted(f, 0, "roll-back-refused") == 0)
+    ck_assert(sim_step(f, f->now_ms + 60000));
+  ck_assert(is_same_number(number_of(a), a->x[0]) && !is_same_number(a->x[0], kept));
+  ck_assert(round_label_equal(a->durable.committed, committed));
+  sim_run(f, 15000);
+  assert_together(f, 1);
+  flock_free(f);
+}
+END_TEST
+
 START_TEST(cut_off_for_the_time_of_sixty_rounds) {
   struct sim *f = forever(3);
   sim_start_all(f);
@@ -1071,8 +1136,9 @@ int main(void) {
       a_broken_payload_is_refused_this_round_and_healed_in_the_next, three_broken_payloads_in_a_row_quarantine,
       a_restored_backup_is_proved_by_our_own_manifest, a_cloned_disk_is_reported_and_the_others_go_on,
       a_liar_about_our_history_is_scored_and_changes_nothing, failed_trainings_publish_none_halve_the_rate_and_pause,
-      a_merge_that_is_not_finite_keeps_the_half_step_and_the_number_goes_on, cut_off_for_the_time_of_sixty_rounds,
-      one_is_cut_off_and_two_go_on, restart_while_alone_and_while_jumping,
+      a_merge_that_is_not_finite_keeps_the_half_step_and_the_number_goes_on,
+      who_goes_back_takes_the_kept_model_and_starts_a_chain, a_roll_back_that_is_refused_changes_nothing,
+      cut_off_for_the_time_of_sixty_rounds, one_is_cut_off_and_two_go_on, restart_while_alone_and_while_jumping,
       a_peer_that_starves_our_fetches_is_slow_and_others_are_on_time, a_link_of_one_byte_a_second_holds_nobody_up,
       a_joiner_does_not_wait_for_a_peer_that_shows_nothing, a_joiner_does_not_wait_for_a_copy_that_trickles,
       a_link_that_is_silent_in_one_direction, unequal_sites_do_equal_work,

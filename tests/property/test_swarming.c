@@ -98,9 +98,9 @@ START_TEST(a_bug_is_found_and_made_small) {
   struct scenario *small = scenario_shrink(c, &how);
   ck_assert_uint_eq(small->n_agents, 2);
   ck_assert_uint_eq(small->n_hosts + small->n_links, 0);
-  ck_assert_uint_eq(small->n_events, 2);
-  ck_assert(small->events[0].action == ACTION_KILL || small->events[0].action == ACTION_WIPE);
-  ck_assert_uint_eq(small->events[1].action, ACTION_START);
+  const struct scenario_event *e = small->events;
+  bool is_pair = small->n_events == 2 && (e[0].action == ACTION_KILL || e[0].action == ACTION_WIPE);
+  ck_assert(is_pair ? e[1].action == ACTION_START : small->n_events == 1 && e[0].action == ACTION_SPEAK);
   ck_assert_uint_eq(small->model_kib, 1);
   scenario_free(small);
   scenario_free(c);

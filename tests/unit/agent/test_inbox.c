@@ -436,6 +436,31 @@ START_TEST(without_room_it_is_fetched_later) {
 }
 END_TEST
 
+/* The queue of a jump in which the peer went on is as long as the room: it has to give way to the newer copy. */
+START_TEST(without_room_for_both_what_waits_gives_way_to_the_full_copy) {
+  const struct inbox_ports ports = {.ask = port_ask, .fetch = port_fetch};
+  tell(full(1), ERR_OK);
+  deliver();
+  size_t n_fetched = wire.n_fetched;
+  inbox_want_full(&in);
+  struct manifest m = full(30);
+  ck_assert_int_eq(inbox_manifest(&in, &m), ERR_OK);
+  inbox_pump(&in, &ports, &wire, now_ms, m.n_payload); /* room for both */
+  ck_assert_uint_eq(wire.n_fetched, n_fetched + 1);
+  ck_assert_uint_eq(in.n_queue, 1);
+  inbox_failed(&in, ERR_TIMED_OUT, now_ms);
+  now_ms += RETRY_MS;
+  ck_assert_int_eq(inbox_manifest(&in, &m), ERR_OK);
+  inbox_pump(&in, &ports, &wire, now_ms, 0);
+  ck_assert_uint_eq(wire.n_fetched, n_fetched + 2);
+  ck_assert_uint_eq(in.n_queue, 0);
+  ck_assert_uint_eq(inbox_bytes(&in), m.n_payload);
+  ck_assert(!inbox_has_copy(&in));
+  deliver();
+  ck_assert(inbox_is_current(&in));
+}
+END_TEST
+
 START_TEST(a_lost_session_forgets_what_was_under_way_and_keeps_what_waits) {
   start_chain();
   tell(difference(2), ERR_OK);
@@ -463,5 +488,6 @@ int main(void) {
       kind_none_moves_the_sequence_and_no_copy, a_failed_link_breaks_the_copy_until_a_full_one_comes,
       the_copy_before_kinds_none_heals_a_broken_one, a_full_queue_stops_fetching_but_not_the_full_copy,
       a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
+      without_room_for_both_what_waits_gives_way_to_the_full_copy,
       a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
 }
