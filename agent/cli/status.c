@@ -144,6 +144,21 @@ static void print_continual(const json_t *data, FILE *out) {
   fputs(" samples; `starling rounds --continual` shows what is forgotten\n", out);
 }
 
+/* With which sites it learns; nothing where they are not grouped. */
+static void print_cluster(const json_t *data, FILE *out) {
+  if (!json_is_object(json_at(data, "job.cluster")))
+    return;
+  fputs("group     ", out);
+  print_at(data, "job.cluster.group", FORM_COUNT, out);
+  fputs(" of ", out);
+  print_at(data, "job.cluster.groups", FORM_COUNT, out);
+  fputs(", with ", out);
+  print_at(data, "job.cluster.members", FORM_COUNT, out);
+  fputs(" of the ", out);
+  print_at(data, "job.cluster.known", FORM_COUNT, out);
+  fputs(" sites that are known, this one included\n", out);
+}
+
 /* How near the end of the disk is; nothing where there is room. */
 static void print_disk(const json_t *data, FILE *out) {
   const char *state = json_string_value(json_at(data, "disk.state"));
@@ -170,6 +185,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_streamed(data, out);
   print_shadow(data, out);
   print_continual(data, out);
+  print_cluster(data, out);
   print_disk(data, out);
   print_note(data, "local", "job.local_note", out);
   print_note(data, "global", "job.global_note", out);

@@ -104,6 +104,27 @@ json_t *status_members_json(const struct agent *a, size_t first, size_t n, uint6
   return o;
 }
 
+/* Groups are numbered from 1, as people count. */
+static void group_add(json_t *row, const struct agent_job *j, size_t i) {
+  size_t group;
+  double cosine;
+  bool is_placed = j->cluster && cluster_peer_view(j->cluster, i, &group, &cosine);
+  json_object_set_new(row, "group", is_placed ? json_integer((json_int_t)group + 1) : json_null());
+  json_object_set_new(row, "cosine", is_placed ? json_real(cosine) : json_null());
+}
+
+/* Of this site; null where sites are not grouped. */
+static json_t *cluster_json(const struct agent_job *j) {
+  struct cluster_view v;
+  if (!j->cluster)
+    return json_null();
+  cluster_view(j->cluster, &v);
+  return json_pack("{s:o, s:I, s:I, s:I, s:f, s:I}", "group",
+                   v.has_own ? json_integer((json_int_t)v.group + 1) : json_null(), "groups", (json_int_t)v.n_groups,
+                   "members", (json_int_t)v.n_members, "known", (json_int_t)v.n_known, "silhouette", v.silhouette,
+                   "serial", (json_int_t)v.serial);
+}
+
 static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   const struct agent *a = j->agent;
   struct gossip_peer_info info;
@@ -128,6 +149,7 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "share", json_real(view.last_share));
   json_object_set_new(row, "distance", json_real(view.last_distance));
   json_object_set_new(row, "fate", json_string(view.last_weight > 0 ? fate_name(view.last_fate) : ""));
+  group_add(row, j, i);
   json_object_set_new(row, "sent_bytes", json_integer((json_int_t)info.sent_bytes));
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));
@@ -352,6 +374,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "progress", json_integer(done));
   json_object_set_new(o, "progress_total", json_integer(total));
   json_object_set_new(o, "steps", json_integer(v.steps));
+  json_object_set_new(o, "cluster", cluster_json(j));
   json_object_set_new(o, "closes_in_s", known(closes_s));
   json_object_set_new(o, "next_round_in_s", known(starts_s));
   json_object_set_new(o, "waiting_for", waited_for(j));

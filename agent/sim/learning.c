@@ -172,6 +172,11 @@ enum err sim_learning_fault(const struct sim_learning *l, const char **out_why) 
   return l->fault;
 }
 
+struct site_job_config *sim_learning_entry(struct sim_learning *l, size_t agent) {
+  MUST(agent < l->n);
+  return &l->jobs[agent];
+}
+
 size_t sim_learning_tests(const struct sim_learning *l, size_t agent) {
   MUST(agent < l->n);
   return l->tests[agent];

@@ -30,6 +30,10 @@ MUST_USE enum err sim_learning_open(const struct config *config, const struct si
 /* ERR_OK: data were loaded. Else why they were not, with place and remedy in *out_why, which lives as long. */
 MUST_USE enum err sim_learning_fault(const struct sim_learning *l, const char **out_why);
 
+/* The agent's entry of the site file, its own copy: what it differs in from the others', as whose data it has. To be changed before a
+ * start; what it then points to is borrowed. */
+struct site_job_config *sim_learning_entry(struct sim_learning *l, size_t agent);
+
 /* Samples of the agent's own test; 0: it has none, or has not started yet. */
 size_t sim_learning_tests(const struct sim_learning *l, size_t agent);
 
