@@ -75,7 +75,7 @@ static void little_is_enough(const struct attack_view *v, float *x) {
 
 static void manipulate(const struct attack_view *v, float *x) {
   for (size_t i = 0; i < v->n_values; i++)
-    x[i] = (float)((double)v->before[i] - 5 * (mean_of(v, i) - (double)v->before[i]));
+    x[i] = (float)((double)v->origin[i] - 5 * (mean_of(v, i) - (double)v->origin[i]));
 }
 
 static void push_away(const struct attack_view *v, float *x) {
@@ -112,9 +112,9 @@ static enum err place_find(const struct attack_view *v, struct place *out_place)
   }
   for (size_t i = 0; i < v->n_values; i++)
     p.mean[i] = (float)mean_of(v, i);
-  length = floats_distance(p.mean, v->before, v->n_values);
+  length = floats_distance(p.mean, v->origin, v->n_values);
   for (size_t i = 0; i < v->n_values && length > 0; i++)
-    p.against[i] = (float)(((double)v->before[i] - (double)p.mean[i]) / length);
+    p.against[i] = (float)(((double)v->origin[i] - (double)p.mean[i]) / length);
   for (size_t j = 0; j < v->n_honest; j++)
     distances[j] = floats_distance(v->honest[j], p.mean, v->n_values);
   p.median = doubles_median(distances, v->n_honest);
@@ -155,7 +155,7 @@ static double damage(struct rule_space *space, const struct attack_view *v, cons
   }
   const struct rule_merge m = {.x = own,
                                .own = own,
-                               .before = v->before,
+                               .before = v->origin,
                                .n_values = v->n_values,
                                .gamma = 1,
                                .bound = distance_ring_bound(&ring, 0, MERGE_BOUND_FACTOR),

@@ -4,7 +4,7 @@
  *   sign-flip    its own step, reversed: before − 5 (x − before)
  *   gaussian     before + N(0, σ²), σ ten times the root mean square of its own step
  *   alie         μ − 1.5 σ of the honest ones, by coordinate (Baruch et al. 2019)
- *   ipm          before − 5 (μ − before): inner product manipulation (Xie, Koyejo & Gupta 2020)
+ *   ipm          origin − 5 (μ − origin): inner product manipulation (Xie, Koyejo & Gupta 2020)
  *   dissensus    a victim is pushed away from the others: v − (μ − v) (He, Karimireddy & Jaggi 2022). There it sends each neighbour something
  *                else; here that is an equivocation, which its own signatures prove, so all get what is made for the round's victim
  *   stale        the first weights, all attackers the same
@@ -54,6 +54,7 @@ MUST_USE enum err attack_find(const char *name, enum attack *out_attack);
 struct attack_view {
   size_t n_values;
   const float *before; /* [P] its model before its training */
+  const float *origin; /* [P] the mean of the honest ones' before theirs */
   const float *first;  /* [P] */
   const float *past;   /* [P] what it sent some rounds ago; NULL: nothing yet */
   const float *const *honest;

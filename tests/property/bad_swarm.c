@@ -25,6 +25,7 @@ struct world {
   size_t n_values;
   struct member members[BAD_SWARM_MOST];
   float *first;             /* [P] */
+  float *origin;            /* [P] mean of the good ones before their training */
   float *past[PAST_ROUNDS]; /* [P] what the first bad one sent */
   struct bad_swarm_result *result;
 };
@@ -162,6 +163,7 @@ static void attack(struct world *w, size_t i, uint32_t round) {
     honest[j] = w->members[j].sent;
   const struct attack_view view = {.n_values = w->n_values,
                                    .before = m->before,
+                                   .origin = w->origin,
                                    .first = w->first,
                                    .past = round > PAST_ROUNDS ? w->past[round % PAST_ROUNDS] : NULL,
                                    .honest = honest,
@@ -201,10 +203,21 @@ static void merge(struct world *w, size_t i) {
     count(w, i, c, m->n_neighbours);
 }
 
+static void find_origin(struct world *w) {
+  const size_t n_good = w->s->n - w->s->n_bad;
+  for (size_t k = 0; k < w->n_values; k++) {
+    double sum = 0;
+    for (size_t i = 0; i < n_good; i++)
+      sum += (double)w->members[i].before[k];
+    w->origin[k] = (float)(sum / (double)n_good);
+  }
+}
+
 static void run_round(struct world *w, uint32_t round) {
   const struct bad_swarm *s = w->s;
   for (size_t i = 0; i < s->n; i++)
     train(w, i, round);
+  find_origin(w);
   for (size_t i = s->n - s->n_bad; i < s->n; i++)
     attack(w, i, round);
   if (s->n_bad > 0)
@@ -256,7 +269,8 @@ void bad_swarm_run(const struct bad_swarm *s, struct bad_swarm_result *out_resul
   for (size_t i = 0; i < s->n; i++)
     member_open(&w, i);
   w.first = calloc(w.n_values, sizeof *w.first);
-  MUST(w.first);
+  w.origin = calloc(w.n_values, sizeof *w.origin);
+  MUST(w.first && w.origin);
   memcpy(w.first, learner_values(w.members[0].learner), w.n_values * sizeof *w.first);
   for (size_t k = 0; k < PAST_ROUNDS; k++)
     MUST((w.past[k] = calloc(w.n_values, sizeof(float))) != NULL);
@@ -267,5 +281,6 @@ void bad_swarm_run(const struct bad_swarm *s, struct bad_swarm_result *out_resul
     member_close(&w.members[i]);
   for (size_t k = 0; k < PAST_ROUNDS; k++)
     free(w.past[k]);
+  free(w.origin);
   free(w.first);
 }
