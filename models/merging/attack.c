@@ -181,13 +181,14 @@ static enum err adapt(const struct attack_view *v, float *x) {
   float *merged = floats_new(v->n_values);
   double best = 0, most = -INFINITY, length = p.median / 8;
   e = peers && merged ? rule_space_new(v->rule, v->n_honest + v->n_bad, &space) : ERR_NO_MEMORY;
-  for (size_t k = 0; k < LENGTHS && !e; k++, length *= 2) {
+  for (size_t k = 0; k < LENGTHS && !e; k++) {
     go_against(&p, length, v->n_values, x);
     double lost = damage(space, v, &p, peers, x, merged);
     if (lost > most) {
       most = lost;
       best = length;
     }
+    length *= 2;
   }
   if (!e)
     go_against(&p, best, v->n_values, x);

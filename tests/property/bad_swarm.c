@@ -249,10 +249,6 @@ static void judge(struct world *w) {
     double accuracy = accuracy_of(&w->members[i]);
     r->mean += accuracy / (double)n_good;
     r->worst = fmin(r->worst, accuracy);
-    if (i < w->s->n / 2)
-      r->first_half += accuracy / (double)(w->s->n / 2);
-    else
-      r->last_half += accuracy / (double)(w->s->n - w->s->n / 2);
     for (size_t k = 0; k < w->n_values; k++)
       mean[k] += learner_values(w->members[i].learner)[k] / (float)n_good;
   }

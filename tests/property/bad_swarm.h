@@ -41,9 +41,8 @@ void bad_swarm_dumbbell(struct bad_swarm *s);
 void bad_swarm_ring(struct bad_swarm *s);
 
 struct bad_swarm_result {
-  double mean, worst;           /* accuracy of good members on the common test set */
-  double of_mean;               /* and of the mean of their models */
-  double first_half, last_half; /* means of accuracies in the two halves */
+  double mean, worst; /* accuracy of good members on the common test set */
+  double of_mean;     /* and of the mean of their models */
   size_t n_bad_kept, n_bad, n_good_left_out,
       n_good; /* contributions of bad and good ones to good ones, over all rounds */
 };

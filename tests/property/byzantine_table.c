@@ -195,12 +195,12 @@ static void print_row(const char *split, const char *rule, enum attack attack, c
 }
 
 static void suite_full(void) {
-  static const struct candidate *const rules[] = {&unbounded, &rule_mean, &rule_clip, &multi_krum, &nnm,  &median,
-                                                  &trimmed,   &krum,      &centred,   &geometric,  &trust};
+  static const struct candidate *const rules[] = {&unbounded, &rule_mean, &rule_clip, &multi_krum, &nnm,   &median,
+                                                  &trimmed,   &krum,      &centred,   &geometric,  &trust, NULL};
   static const enum attack attacks[] = {ATTACK_NONE, ATTACK_SIGN_FLIP, ATTACK_IPM, ATTACK_ALIE, ATTACK_LABEL_FLIP};
   static const char *const splits[] = {"iid", "0.3"};
   for (size_t s = 0; s < 2; s++)
-    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+    for (size_t k = 0; rules[k] != NULL; k++) {
       const struct row row = {.n = 20, .n_bad = 4, .edges = bad_swarm_full, .split = splits[s], .f = 4};
       double clean = 0, most = s == 0 ? 3 : 6;
       for (size_t a = 0; a < sizeof attacks / sizeof *attacks; a++) {
@@ -218,12 +218,12 @@ static void suite_full(void) {
 }
 
 static void suite_dumbbell(void) {
-  static const struct candidate *const rules[] = {&rule_mean, &rule_clip, &robust,   &median,
-                                                  &trimmed,   &krum,      &geometric};
+  static const struct candidate *const rules[] = {&rule_mean, &rule_clip, &robust,    &median,
+                                                  &trimmed,   &krum,      &geometric, NULL};
   const struct row row = {
       .n = 20, .edges = bad_swarm_dumbbell, .split = "halves", .f = RULE_A_THIRD, .steps = 1, .rate = 0.01};
   double gossip = 0;
-  for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+  for (size_t k = 0; rules[k] != NULL; k++) {
     struct figure f = figure_of(&row, rules[k], ATTACK_NONE);
     gossip = rules[k] == &rule_mean ? f.mean : gossip;
     print_row(row.split, rules[k]->name, ATTACK_NONE, &f);
@@ -235,10 +235,10 @@ static void suite_dumbbell(void) {
 }
 
 static void suite_ring(void) {
-  static const struct candidate *const rules[] = {&unbounded, &rule_clip, &median, &trimmed, &nnm};
+  static const struct candidate *const rules[] = {&unbounded, &rule_clip, &median, &trimmed, &nnm, NULL};
   static const enum attack attacks[] = {ATTACK_NONE, ATTACK_IPM, ATTACK_ALIE, ATTACK_DISSENSUS};
   const struct row row = {.n = 30, .n_bad = 20, .edges = bad_swarm_ring, .split = "iid", .f = 2};
-  for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
+  for (size_t k = 0; rules[k] != NULL; k++)
     for (size_t a = 0; a < sizeof attacks / sizeof *attacks; a++) {
       struct figure f = figure_of(&row, rules[k], attacks[a]);
       print_row(row.split, rules[k]->name, attacks[a], &f);
@@ -246,12 +246,12 @@ static void suite_ring(void) {
 }
 
 static void suite_of_third(const struct row *row, double most, bool is_promised) {
-  static const struct candidate *const rules[] = {&unbounded, &robust};
+  static const struct candidate *const rules[] = {&unbounded, &robust, NULL};
   static const enum attack attacks[] = {ATTACK_NONE,     ATTACK_STALE, ATTACK_SIGN_FLIP, ATTACK_GAUSSIAN,
                                         ATTACK_ALIE,     ATTACK_IPM,   ATTACK_DISSENSUS, ATTACK_LABEL_FLIP,
                                         ATTACK_ADAPTIVE, ATTACK_MEDIAN};
   double mean_clean = 0, clean = 0;
-  for (size_t k = 0; k < 2; k++)
+  for (size_t k = 0; rules[k] != NULL; k++)
     for (size_t a = 0; a < sizeof attacks / sizeof *attacks; a++) {
       struct figure f = figure_of(row, rules[k], attacks[a]);
       clean = attacks[a] == ATTACK_NONE ? f.mean : clean;

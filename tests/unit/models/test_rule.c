@@ -593,7 +593,10 @@ START_TEST(buckets_hold_each_model_once) {
     ck_assert_double_eq(sum, 1);
   }
   judge_buckets(7, 2, 2, order, other);
-  ck_assert(memcmp(mixing, other, sizeof mixing) != 0);
+  size_t n_other = 0;
+  for (size_t i = 0; i < 28; i++)
+    n_other += (mixing[i] > 0) != (other[i] > 0);
+  ck_assert_uint_gt(n_other, 0);
 }
 END_TEST
 
