@@ -126,6 +126,16 @@ static void print_shadow(const json_t *data, FILE *out) {
 }
 
 /* Which task it is the turn of; nothing for a job without any. */
+/* Only where the site has something of its own. */
+static void print_personal(const json_t *data, FILE *out) {
+  const char *method = json_string_value(json_at(data, "job.personal.method"));
+  if (!method || strcmp(method, "none") == 0)
+    return;
+  fprintf(out, "personal  %s: what is judged and served is this site's own; ", method);
+  print_at(data, "job.personal.parameters", FORM_COUNT, out);
+  fputs(" parameters of the swarm's model stay here\n", out);
+}
+
 static void print_continual(const json_t *data, FILE *out) {
   const json_t *class;
   size_t i;
@@ -184,6 +194,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_job(data, out);
   print_streamed(data, out);
   print_shadow(data, out);
+  print_personal(data, out);
   print_continual(data, out);
   print_cluster(data, out);
   print_disk(data, out);

@@ -354,6 +354,15 @@ static json_t *continual_object(const struct agent_job *j) {
   return o;
 }
 
+/* What a site makes of the swarm's model for itself. */
+static json_t *personal_object(const struct agent_job *j) {
+  size_t n_personal = schema_parameters(j->schema) - schema_shared(j->schema);
+  json_t *o = json_object();
+  json_object_set_new(o, "method", json_string(personal_type(j->config->job.train.personal.method)->word));
+  json_object_set_new(o, "parameters", json_integer((json_int_t)n_personal));
+  return o;
+}
+
 static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   const struct job_config *job = &j->config->job;
   struct round_view v;
@@ -365,6 +374,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "name", json_string(job->name));
   json_object_set_new(o, "version", json_integer(job->version));
   json_object_set_new(o, "parameters", json_integer((json_int_t)schema_parameters(j->schema)));
+  json_object_set_new(o, "personal", personal_object(j));
   json_object_set_new(o, "count", json_integer((json_int_t)job->count));
   json_object_set_new(o, "phase", json_string(phase_name(v.phase)));
   json_object_set_new(o, "round", json_integer((json_int_t)v.committed.round));
