@@ -156,9 +156,9 @@ MUST_USE enum err learner_merge(struct learner *l, struct contribution *contribu
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */
 void learner_adopt_median(struct learner *l, const size_t *copies, size_t n);
 
-/* After a merge: the site's own model of this round (models/personal.h), where the job wants one. The samples come in the order of
- * that round's training, so that a repeated round repeats its bits. Errors as learner_train; the own model is then as it was.
- * learner_undo cannot go behind it. */
+/* After a merge: the site's own model of this round (models/personal.h), where the job wants one. The samples come in the
+ * order of that round's training, so that a repeated round repeats its bits. Errors as learner_train; the own model is then
+ * as it was. learner_undo cannot go behind it. */
 MUST_USE enum err learner_personalise(struct learner *l, uint64_t round, uint32_t sub, const struct work_hook *hook);
 
 /* Metrics of the model that is served: the site's own one, else x. ERR_NOT_FOUND when there is no such set; ERR_NO_MEMORY; errors of the hook. */
@@ -185,8 +185,8 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
  * distances. Of f32 and f16 a pending x̂ is so near x that little more than what lies between them stands there for x, to the
  * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version,
  * schema hash, counts) that is checked on reading. x̂ stands in the half as S little-endian f32 at learner_half_copy_offset, so
- * that a full copy can be served from the file. Both hold what the site's own model is made of; one without it is read as well, and that
- * begins as x. A half of another optimiser is read as well: where its state does not mean the
+ * that a full copy can be served from the file. Both hold what the site's own model is made of; one without it is read as
+ * well, and that begins as x. A half of another optimiser is read as well: where its state does not mean the
  * same, the own begins anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */
 size_t learner_half_arrays(const struct train_config *train); /* of P floats that a half holds at most, ≥ 3 */

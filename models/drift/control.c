@@ -1,19 +1,20 @@
-/* Control variates for gossip, after SCAFFOLD (Karimireddy et al. 2020): a local step is taken along g + ρ(c − c_i), so that a site
- * whose data pull its gradient away from that of the others does not drift with it. c_i is the mean gradient of the last round here,
+/* Control variates for gossip, after SCAFFOLD (Karimireddy et al. 2020): a local step is taken along g + ρ(c − c_i), so
+ * that a site whose data pull its gradient away from that of the others does not drift with it. c_i is the mean gradient of
+ * the last round here,
  *
  *   c_i ← (x₀ − x_K)/(Kη) − ρ(c − c_i)      x₀ the model with which a round of K steps began, x_K the half-step
  *
- * and c that of the neighbourhood. There a server would add up all c_i; here nothing more travels than the models do, and c is
- * read from what the merge made of them:
+ * and c that of the neighbourhood. There a server would add up all c_i; here nothing more travels than the models do, and c
+ * is read from what the merge made of them:
  *
  *   c = (x₀ of the last round − x₀ of this one)/(Kη)
  *
- * Where every agent is every other's peer, merges with equal weights and takes as many steps of the same rate, this is the mean of the
- * c_i exactly, as in the paper. Elsewhere it is an approximation: on sparser graphs the disagreement with the neighbours stands
- * in c, too, as does what a lossy codec has not sent yet or a norm bound has cut, and a peer that was not heard is missing. What c and
- * the mean of the c_i then differ by would stay for ever with ρ = 1, the paper's; with ρ = 0.9 it dies away, and some of the drift is
- * left. After a merge that no training came before, a jump to the swarm's round, there is no c for a
- * round. Personal layers have none.
+ * Where every agent is every other's peer, merges with equal weights and takes as many steps of the same rate, this is the
+ * mean of the c_i, as in the paper. Elsewhere it is an approximation: on sparser graphs the disagreement with the neighbours
+ * stands in c, too, as does what a lossy codec has not sent yet or a norm bound has cut, and a peer that was not heard is
+ * missing. What c and the mean of the c_i then differ by would stay for ever with ρ = 1, the paper's; with ρ = 0.9 it dies
+ * away, and some of the drift is left. After a merge that no training came before, a jump to the swarm's round, there is no
+ * c for a round. Personal layers have none.
  *
  * Plain steps of descent only: with momentum or adam (x₀ − x_K)/(Kη) is no mean gradient. */
 #include <string.h>
