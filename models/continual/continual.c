@@ -403,8 +403,10 @@ static uint32_t task_of_most(struct continual *c) {
 /* The samples among which a boundary was found may be of both sides, so that those after them are the first to compare with. */
 static enum err turn_by_drift(struct continual *c, const struct continual_turn *t) {
   uint64_t arrived = arrived_at(c, t->round);
-  c->arrived = c->arrived < c->train->n ? c->arrived : c->train->n; /* of a set that has become shorter */
-  c->first = c->first < c->arrived ? c->first : c->arrived;
+  if (c->arrived > c->train->n) { /* samples of before are gone: what is left is of the present task */
+    c->arrived = c->train->n;
+    c->first = 0;
+  }
   enum err e = arrived > c->arrived ? look_at_new(c, t, c->arrived, arrived) : ERR_OK;
   if (e || arrived <= c->arrived)
     return e;

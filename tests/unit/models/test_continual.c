@@ -196,6 +196,24 @@ START_TEST(boundaries_are_found_where_they_are) {
 }
 END_TEST
 
+/* As where files that are watched are removed: what is left is the present task's, and training goes on. */
+START_TEST(samples_that_are_gone_are_no_end) {
+  const size_t order[N_TURNS] = {1, 2, 0};
+  struct bench b = {.continual = detecting};
+  bench_open(&b, arch);
+  sort_by_task(&b, order);
+  for (uint64_t round = 1; round <= N_TRAIN / 60; round++)
+    train(&b, round);
+  struct dataset fewer = b.train;
+  fewer.n = 100; /* before the present task began */
+  ck_assert_int_eq(
+      learner_reattach(b.learner, &fewer, (const struct dataset *const[N_TEST_SETS]){[TEST_LOCAL] = &b.test}), ERR_OK);
+  train(&b, N_TRAIN / 60 + 1);
+  ck_assert_uint_eq(continual_status(learner_continual(b.learner)).n_samples, 100);
+  bench_done(&b);
+}
+END_TEST
+
 START_TEST(a_site_that_does_not_change_has_one_task) {
   struct bench b = {.continual = detecting};
   bench_open(&b, arch);
@@ -399,11 +417,11 @@ START_TEST(the_fisher_information_of_a_softmax_is_that_of_its_formula) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN_WITHIN("continual", 60, without_anything_a_class_that_is_not_seen_again_is_forgotten,
-                          replay_keeps_what_was_seen, a_gem_keeps_more_than_nothing_does,
-                          heads_of_their_own_forget_less_with_ewc_and_lwf, a_site_begins_where_its_offset_says,
-                          boundaries_are_found_where_they_are, a_site_that_does_not_change_has_one_task,
-                          a_restart_at_any_round_changes_no_bit, a_round_that_is_made_again_has_the_same_bits,
-                          damaged_state_changes_nothing, a_site_that_lacks_a_task_is_told_at_once,
-                          the_fisher_information_of_a_softmax_is_that_of_its_formula);
+  return SUITE_RUN_WITHIN(
+      "continual", 60, without_anything_a_class_that_is_not_seen_again_is_forgotten, replay_keeps_what_was_seen,
+      a_gem_keeps_more_than_nothing_does, heads_of_their_own_forget_less_with_ewc_and_lwf,
+      a_site_begins_where_its_offset_says, boundaries_are_found_where_they_are, samples_that_are_gone_are_no_end,
+      a_site_that_does_not_change_has_one_task, a_restart_at_any_round_changes_no_bit,
+      a_round_that_is_made_again_has_the_same_bits, damaged_state_changes_nothing,
+      a_site_that_lacks_a_task_is_told_at_once, the_fisher_information_of_a_softmax_is_that_of_its_formula);
 }
