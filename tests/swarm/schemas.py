@@ -57,7 +57,8 @@ def name_of(arguments):
                 break
             continue
         words.append(argument)
-    return next((name for name in ("-".join(words[:2]) + ".json", f"{words[0]}.json") if name in SCHEMAS), None)
+    whole = "-".join(map(str, arguments[:2])) + ".json"  # a verb may have a flag for its second word: rounds --continual
+    return next((name for name in (whole, "-".join(words[:2]) + ".json", f"{words[0]}.json") if name in SCHEMAS), None)
 
 
 def check_line(name, line):
