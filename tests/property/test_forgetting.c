@@ -10,7 +10,7 @@
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
-enum { TURNS = 5, ROUNDS = 5, CLASSES = 10, BATCH = 128, PEERS = 5 };
+enum { TURNS = 5, ROUNDS = 5, CLASSES = 10, BATCH = 128, PEERS = 5, ALL_ROUNDS = TURNS * ROUNDS };
 
 /* Steps a round; a fifth of a task's. */
 static uint32_t steps(void) {
@@ -112,7 +112,7 @@ static struct continual_summary agent_summary(const struct agent *a) {
 static double acc_of(const char *name, struct continual_config c) {
   struct agent a;
   agent_open(&a, 0, &c, 0);
-  for (uint64_t round = 1; round <= TURNS * ROUNDS; round++) {
+  for (uint64_t round = 1; round <= ALL_ROUNDS; round++) {
     agent_train(&a, round);
     if (round % ROUNDS == 0)
       agent_judge(&a, round);
@@ -170,7 +170,7 @@ static double forgetting_of(bool exchanges) {
     agent_open(&agents[i], i, &(struct continual_config){.tasks.kind = INCREMENT_CLASS, .offset = i}, PEERS);
   uint8_t *payload = malloc(learner_payload_bound(agents[0].learner));
   ck_assert_ptr_nonnull(payload);
-  for (uint64_t round = 1; round <= TURNS * ROUNDS; round++) {
+  for (uint64_t round = 1; round <= ALL_ROUNDS; round++) {
     for (size_t i = 0; i < PEERS; i++)
       agent_train(&agents[i], round);
     if (exchanges)

@@ -48,7 +48,7 @@ static void count_held(const struct rehearsal *b, uint32_t *counts, size_t n_res
   while (c.left > 0) {
     (void)cursor_u16(&c);
     counts[(size_t)cursor_f32(&c)]++;
-    (void)cursor_view(&c, (N_INPUTS - 1) * 4);
+    (void)cursor_view(&c, sizeof(float) * (N_INPUTS - 1));
   }
   free(bytes);
 }
@@ -153,7 +153,7 @@ START_TEST(damaged_bytes_change_nothing) {
     cursor_init(&c, bytes, cut);
     ck_assert_int_eq(rehearsal_read(b, &c), ERR_TRUNCATED);
   }
-  uint8_t *damaged = malloc(n + 1);
+  uint8_t *damaged = calloc(1, n + 1);
   memcpy(damaged, bytes, n);
   cursor_init(&c, damaged, n + 1);
   ck_assert_int_eq(rehearsal_read(b, &c), ERR_TRAILING);
