@@ -14,7 +14,7 @@ enum { TURNS = 5, ROUNDS = 5, CLASSES = 10, BATCH = 128, PEERS = 5, ALL_ROUNDS =
 
 /* Steps a round; a fifth of a task's. */
 static uint32_t steps(void) {
-  return (uint32_t)least_or(1, sized(2, 50, 120));
+  return (uint32_t)least_or(1, sized(2, 30, 120));
 }
 
 static const struct train_config training = {
