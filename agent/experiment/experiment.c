@@ -119,14 +119,12 @@ static enum err read_whole(const struct reader *r, const struct key *k, const st
 }
 
 static enum err read_label(const struct reader *r, const struct key *k, const struct tree *value, void *into) {
-  char why[MAX_REASON_BYTES];
   enum err e = need_text(r, k->name, value);
   if (e)
     return e;
   if (strlen(value->text) >= MAX_NAME_BYTES)
     return fail(r, ERR_LIMIT, value->place, "%s: the name has more than %d bytes; write a shorter one", k->name,
                 MAX_NAME_BYTES - 1);
-  (void)why;
   memcpy((char *)into + k->offset, value->text, strlen(value->text) + 1);
   return ERR_OK;
 }
@@ -218,8 +216,8 @@ static enum err add_setting(const struct reader *r, struct experiment_settings *
       return fail(r, ERR_EXISTS, value->key_place, "set: %s stands in line %u already; remove one", path,
                   s->nodes[i].key_place.line);
   if (s->n == MAX_EXPERIMENT_SETTINGS)
-    return fail(r, ERR_LIMIT, value->key_place, "set: more than %d keys; put them into a job file",
-                s->n ? (int)s->n : 0);
+    return fail(r, ERR_LIMIT, value->key_place, "set: more than %d keys; put some into a job file",
+                MAX_EXPERIMENT_SETTINGS);
   if (!s->nodes && !(s->nodes = calloc(MAX_EXPERIMENT_SETTINGS, sizeof *s->nodes)))
     return fail(r, ERR_NO_MEMORY, value->key_place, "%s", err_sentence(ERR_NO_MEMORY));
   struct tree *node = &s->nodes[s->n];

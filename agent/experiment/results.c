@@ -194,10 +194,12 @@ static char *line_text(const struct experiment *x, const struct experiment_run *
   json_decref(line);
   MUST(text != NULL);
   size_t n = strlen(text);
-  text = realloc(text, n + 2);
-  MUST(text != NULL);
-  memcpy(text + n, "\n", 2);
-  return text;
+  char *whole = malloc(n + 2);
+  MUST(whole != NULL);
+  memcpy(whole, text, n);
+  memcpy(whole + n, "\n", 2);
+  free(text);
+  return whole;
 }
 
 static enum err write_all(int fd, const char *text, size_t n) {

@@ -138,7 +138,7 @@ static size_t degree_besieged(size_t n, size_t degree) {
 __attribute__((format(printf, 2, 3))) static enum err refuse(char *why, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(why, MAX_REASON_BYTES, format, arguments);
+  vsnprintf(why, MAX_REASON_BYTES, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(arguments);
   return ERR_RANGE;
 }

@@ -216,7 +216,7 @@ static enum err assign_all(const struct split *split, struct rng *rng, const uin
 static enum err assign_some(const struct split *split, struct rng *rng, const uint16_t *labels, size_t n,
                             size_t n_taken, size_t n_classes, uint16_t *out_part) {
   uint32_t *order = malloc(n * sizeof *order);
-  uint16_t *of_taken = malloc(2 * n_taken * sizeof *of_taken); /* their labels, then their parts */
+  uint16_t *of_taken = calloc(2 * n_taken, sizeof *of_taken); /* their labels, then their parts */
   enum err e = order != NULL && of_taken != NULL ? ERR_OK : ERR_NO_MEMORY;
   if (e == ERR_OK) {
     for (size_t i = 0; i < n; i++)
