@@ -117,19 +117,19 @@ static enum err sync_folder_of(const char *path) {
   return e;
 }
 
-static enum err open_file(struct results *r, const char *path, bool creates) {
-  r->fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | (creates ? O_CREAT : 0), 0666);
+static enum err open_file(struct results *r, const char *path, bool writes) {
+  r->fd = open(path, O_CLOEXEC | (writes ? O_RDWR | O_APPEND | O_CREAT : O_RDONLY), 0666);
   if (r->fd < 0)
     return err_from_errno(errno);
-  if (flock(r->fd, LOCK_EX | LOCK_NB) != 0)
+  if (writes && flock(r->fd, LOCK_EX | LOCK_NB) != 0)
     return errno == EWOULDBLOCK ? ERR_BUSY : err_from_errno(errno);
-  return creates ? sync_folder_of(path) : ERR_OK;
+  return writes ? sync_folder_of(path) : ERR_OK;
 }
 
-enum err results_open(const char *path, bool creates, struct results **out_results) {
+enum err results_open(const char *path, bool writes, struct results **out_results) {
   struct results *r = calloc(1, sizeof *r);
   MUST(r != NULL);
-  enum err e = open_file(r, path, creates);
+  enum err e = open_file(r, path, writes);
   if (!e)
     e = read_all(r, path);
   if (e)

@@ -6,7 +6,7 @@
  *                "acc": null, "forgetting": null}, …]}
  *
  * A run is found by its hash (experiment_run_id); names are for people. A line that is none, as the last one after a power cut, is
- * skipped and counted. One process at a time: the file is locked. Bounded: MAX_RESULT_LINE_BYTES, MAX_RESULTS. One thread. */
+ * skipped and counted. One process writes at a time, others may read. Bounded: MAX_RESULT_LINE_BYTES, MAX_RESULTS. One thread. */
 #ifndef AGENT_EXPERIMENT_RESULTS_H
 #define AGENT_EXPERIMENT_RESULTS_H
 
@@ -16,9 +16,9 @@ enum { MAX_RESULT_LINE_BYTES = 128 << 10, MAX_RESULTS = 16384 };
 
 struct results;
 
-/* Opens, or makes where `creates`, and reads all. ERR_BUSY: another experiment writes there; ERR_NOT_FOUND, ERR_PERMISSION,
- * ERR_LIMIT, ERR_IO … */
-MUST_USE enum err results_open(const char *path, bool creates, struct results **out_results);
+/* Reads all; where it is to be written the file is made and locked. ERR_BUSY: another experiment writes there; ERR_NOT_FOUND,
+ * ERR_PERMISSION, ERR_LIMIT, ERR_IO … */
+MUST_USE enum err results_open(const char *path, bool writes, struct results **out_results);
 void results_close(struct results *r); /* NULL is allowed */
 
 /* Lines that were none. */

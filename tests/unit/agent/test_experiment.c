@@ -199,6 +199,8 @@ START_TEST(who_writes_has_the_results_alone) {
   CLI(&c, "experiment", path);
   ck_assert_int_eq(c.code, EXIT_USAGE);
   ck_assert_ptr_nonnull(strstr(c.err, "another experiment writes there"));
+  CLI(&c, "experiment", path, "--show"); /* reading is possible meanwhile */
+  ck_assert_ptr_nonnull(strstr(c.out, "alone"));
   results_close(r);
 }
 END_TEST
