@@ -11,7 +11,7 @@
 #include "base/must.h"
 #include "models/contract.h"
 
-enum { MAX_COLUMNS = 20 };
+enum { MAX_COLUMNS = 24 };
 
 const json_t *json_at(const json_t *object, const char *path) {
   while (object && *path) {
