@@ -83,6 +83,8 @@ static void turn(struct recorder *r) {
   }
   r->has_traffic = true;
   keep(r, &w);
+  if (!r->is_open)
+    r->current ^= 1U; /* it has no room: what the other half holds stays, and the next try is here again */
 }
 
 static bool should_turn(const struct recorder *r) {

@@ -4,7 +4,7 @@
  * Two halves are written in turns, each from a checkpoint on, so that what is left when the other is overwritten can still be
  * replayed. A checkpoint can be taken only of a machine that is quiet, which it is once a round: a half is given up for the other
  * at the first such moment after three quarters of it are full. One that is full before stays as it is, and what comes until the next
- * quiet moment is missing; the checkpoint then says so.
+ * quiet moment is missing; the checkpoint then says so. A checkpoint that has no room in a half leaves the other as it is.
  *
  * Nothing is allocated after recorder_new, nothing is copied but what is recorded. Pure; thread: the machine's. */
 #ifndef AGENT_CORE_RECORDER_H

@@ -8,6 +8,7 @@
 
 #include "agent/core/record.h"
 #include "agent/core/replay.h"
+#include "agent/core/round_machine.h"
 #include "agent/sim/sim.h"
 #include "base/must.h"
 #include "crypto/random.h"
@@ -175,6 +176,30 @@ static struct story story_of_a_minute(void) {
 }
 
 /* Whatever is changed in what the machine did is found where it was done. */
+/* A machine of many peers that have much to tell: its state is longer than a half. What was recorded before it was stays. */
+START_TEST(a_checkpoint_that_has_no_room_costs_nothing_that_is_there) {
+  enum { N_PEERS = 60, N_EVENTS = 4000 };
+  struct swarm w = {.sim = sim_new_as(SIM_PROTOCOL, 1 + N_PEERS, 4, 1), .ring_bytes = SMALL_BYTES};
+  w.sim->watch.context = &w;
+  w.sim->watch.made = on_made;
+  for (size_t i = 1; i <= N_PEERS; i++)
+    sim_learn(w.sim, 0, i);
+  sim_start(w.sim, 0);
+  sim_run(w.sim, 2 * MINUTE_MS);
+  struct round_machine *m = w.sim->agents[0]->machine;
+  ck_assert_uint_gt(recorder_bytes(w.lives[0]), 0);
+  struct wire_notice notice = {.kind = NOTICE_ROLLED_BACK, .round = 1};
+  memset(notice.text, 'x', sizeof notice.text - 1);
+  for (size_t i = 0; i < N_PEERS; i++)
+    machine_take_notice(m, i, &notice);
+  for (size_t i = 0; i < N_EVENTS; i++) {
+    round_on_session(m, i % N_PEERS, i / N_PEERS % 2 == 0, ERR_NO_SESSION, w.sim->now_ms);
+    ck_assert_uint_gt(recorder_bytes(w.lives[0]), 0);
+  }
+  swarm_close(&w);
+}
+END_TEST
+
 START_TEST(the_first_output_that_differs_is_named) {
   struct story s = story_of_a_minute();
   struct cursor c;
@@ -269,6 +294,7 @@ int main(void) {
   tcase_set_timeout(tcase, 120);
   tcase_add_loop_test(tcase, every_life_is_repeated, 0, 4);
   tcase_add_loop_test(tcase, what_is_left_of_a_ring_is_repeated, 0, 4);
+  tcase_add_test(tcase, a_checkpoint_that_has_no_room_costs_nothing_that_is_there);
   tcase_add_test(tcase, the_first_output_that_differs_is_named);
   tcase_add_test(tcase, an_input_that_is_changed_is_found_by_what_comes_of_it);
   tcase_add_test(tcase, damage_is_told);
