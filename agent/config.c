@@ -393,9 +393,10 @@ static enum err check_rounds(struct loader *l) {
     if (e)
       return e;
   }
-  if (s->min_peers > l->c->n_peers)
-    return warn(l->c, "round.min_peers is %" PRIu32 ", but only %zu peers are configured: no round will get its number",
-                s->min_peers, l->c->n_peers);
+  size_t n_neighbours = job_topology_degree(&s->job.topology, l->c->n_peers + 1);
+  if (s->min_peers > n_neighbours)
+    return warn(l->c, "round.min_peers is %" PRIu32 ", but only %zu peers are %s: no round will get its number",
+                s->min_peers, n_neighbours, n_neighbours < l->c->n_peers ? "averaged with in a round" : "configured");
   return ERR_OK;
 }
 
@@ -666,7 +667,8 @@ static enum err check_memory(struct loader *l) {
   if (e)
     return no_memory(l->why); /* check_model has made the same one */
   uint64_t copy = codec_full_bytes(schema_shared(schema)), mib = (copy + (1 << 20) - 1) >> 20;
-  uint64_t all_mib = (l->c->n_peers * copy + (1 << 20) - 1) >> 20;
+  size_t n_followed = job_topology_follows(&l->site_job->job.topology, l->c->n_peers + 1);
+  uint64_t all_mib = (n_followed * copy + (1 << 20) - 1) >> 20;
   schema_free(schema);
   if (l->c->n_peers && mib > l->c->payload_max_mib)
     return FAIL(l, GROUP_SITE, "payload_max_mib", ERR_RANGE,
@@ -676,14 +678,16 @@ static enum err check_memory(struct loader *l) {
     return warn(l->c,
                 "payload_max_mib is %" PRIu32 ", full copies of all %zu peers have %" PRIu64
                 " MiB: rounds may miss updates for want of room",
-                l->c->payload_max_mib, l->c->n_peers, all_mib);
+                l->c->payload_max_mib, n_followed, all_mib);
   return ERR_OK;
 }
 
 /* As many of the configured peers as the rule is told may be bad: too many to be told from the good ones. */
 static enum err check_rule(struct loader *l) {
   struct rule_setting s = l->site_job->rule;
-  const size_t bucket = s.bucket > 1 ? s.bucket : 1, n_rows = (l->c->n_peers + bucket) / bucket;
+  const size_t bucket = s.bucket > 1 ? s.bucket : 1,
+               n_neighbours = job_topology_degree(&l->site_job->job.topology, l->c->n_peers + 1),
+               n_rows = (n_neighbours + bucket) / bucket;
   const char *name = merge_rule_name(s.rule), *const each = bucket > 1 ? "buckets of models" : "models";
   const bool is_told = is_given(l, GROUP_SITE_JOB, "merge.byzantine") && s.byzantine != RULE_A_THIRD;
   const size_t f = is_told ? s.byzantine : 0, least = merge_rule_least(s.rule, f);
@@ -691,7 +695,7 @@ static enum err check_rule(struct loader *l) {
     return FAIL(l, GROUP_SITE_JOB, "merge.byzantine", ERR_RANGE, "%s counts no bad ones; remove the line", name);
   if (bucket > 1 && !merge_rule_takes_buckets(s.rule))
     return FAIL(l, GROUP_SITE_JOB, "merge.bucketing", ERR_RANGE, "is of no use with %s; remove the line", name);
-  if (l->c->n_peers == 0 || n_rows >= least)
+  if (n_neighbours == 0 || n_rows >= least)
     return ERR_OK;
   if (f > 0)
     return FAIL(
@@ -704,14 +708,28 @@ static enum err check_rule(struct loader *l) {
               least, each, n_rows);
 }
 
-/* Following is what costs: memory for a copy of every peer's model, and its updates each round. */
+/* Following is what costs: memory for a copy of every followed peer's model, and its updates each round. */
 static enum err check_follow(struct loader *l) {
   const struct config *c = l->c;
-  if (c->n_peers <= c->follow_max)
+  const struct job_topology *t = &l->site_job->job.topology;
+  char why[MAX_REASON_BYTES], text[MAX_TOPOLOGY_TEXT];
+  enum err e = job_topology_check(t, c->n_peers + 1, why);
+  if (e)
+    return FAIL(l, GROUP_JOB, "topology", e, "%s", why);
+  size_t n_followed = job_topology_follows(t, c->n_peers + 1);
+  if (n_followed <= c->follow_max)
     return ERR_OK;
-  return FAIL(l, GROUP_SITE, "follow_max", ERR_LIMIT,
-              "%zu peers are configured, but at most %" PRIu32 " may be followed; remove some or raise follow_max",
-              c->n_peers, c->follow_max);
+  if (t->rule == GRAPH_PEERS)
+    return FAIL(l, GROUP_SITE, "follow_max", ERR_LIMIT,
+                "%zu peers are configured, but at most %" PRIu32
+                " may be followed; remove some, raise follow_max, or write topology: regular %" PRIu32
+                " in the job file",
+                c->n_peers, c->follow_max, c->follow_max < 4 ? 2 : 4);
+  job_topology_write(t, text);
+  return FAIL(l, GROUP_JOB, "topology", ERR_LIMIT,
+              "%s takes updates of %zu peers, but follow_max of the site file is %" PRIu32
+              "; raise follow_max, or write a topology of fewer",
+              text, n_followed, c->follow_max);
 }
 
 /* Two jobs of one name, version and label would be one to every peer. */
@@ -735,8 +753,8 @@ static enum err check_names(struct loader *l) {
 /* What a job file must be by itself, and what the site's settings must be for it. */
 static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_cluster, check_split,
                                                           check_contract, check_continual,  check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part, check_labels, check_offset, check_memory,
-                                                           check_rule};
+static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels, check_offset,
+                                                           check_follow, check_memory, check_rule};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;
@@ -897,8 +915,6 @@ static enum err load_site(struct loader *l) {
     e = read_peers(l);
   if (!e)
     e = fill_key_file(l);
-  if (!e)
-    e = check_follow(l);
   return e ? e : add_values(l, GROUP_SITE, NULL);
 }
 
@@ -1036,6 +1052,7 @@ enum err config_read_job(const struct config *site, const struct site_job_config
     memcpy(scratch->path, site->path, sizeof scratch->path);
     scratch->n_peers = site->n_peers;
     scratch->payload_max_mib = site->payload_max_mib;
+    scratch->follow_max = site->follow_max;
     *l = (struct loader){.c = scratch, .site_job = job, .why = out_why};
     l->reader = (struct option_reader){.file = scratch->path, .folder = "", .why = out_why};
     e = load_text(l, settings, label, text, n_text);
@@ -1079,6 +1096,7 @@ static const struct tree *first_map(const struct config_layer *layers, size_t n,
 static enum err compose(struct loader *l, const struct config_layer *layers, size_t n) {
   struct config *c = l->c;
   c->payload_max_mib = UINT32_MAX; /* there is as much as is needed */
+  c->follow_max = MAX_PEERS;
   c->jobs = calloc(1, sizeof *c->jobs);
   if (!c->jobs || !(c->jobs[0].job.contract = contract_new()))
     return no_memory(l->why);

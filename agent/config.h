@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/core/topology.h"
 #include "agent/option.h"
 #include "base/digest.h"
 #include "base/err.h"
@@ -73,6 +74,7 @@ struct job_config {
   struct listed_class *listed;       /* of continual.tasks, in order */
   size_t n_listed;
   struct cluster_settings cluster;
+  struct job_topology topology;
   uint64_t count;                 /* number of the last round; 0 = for ever */
   char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
   uint32_t init_version;          /* … and version; 0: none */

@@ -82,6 +82,7 @@ static const char *const boundaries_words[] = {
 static const char *const replay_rule_words[] = {[REPLAY_BALANCED] = "balanced", [REPLAY_RESERVOIR] = "reservoir", NULL};
 static const char *const replay_use_words[] = {[REPLAY_MIXED] = "mixed", [REPLAY_AGEM] = "a-gem", NULL};
 static const char *const ewc_rule_words[] = {[EWC_ONLINE] = "online", [EWC_SEPARATE] = "separate", NULL};
+static const char *const topology_words[] = {"peers", "full", "ring", "regular", "exponential", "random", NULL};
 static const char *const statistic_words[] = {
     [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled", NULL};
 
@@ -361,6 +362,12 @@ const struct option option_table[] = {
     {"cluster.shift", JOB(cluster.shift), &type_number, "0.2", BOUNDS(0.01, 1), MUST_AGREE,
      "a site is placed anew when more than this share of its training samples would have to change class to be "
      "distributed as before, and when its loss leaps"},
+    {"topology", JOB(topology), &type_topology, "peers", ONE_OF(topology_words), MUST_AGREE,
+     "who averages with whom: peers (all that are configured), full, ring, regular K (K others each), exponential "
+     "(those 1, "
+     "2, 4 … places away), or random K (others each round, among all); every site makes the same graph of the keys of "
+     "all, "
+     "so all have to list the same members"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,

@@ -425,6 +425,29 @@ static void write_codec(const struct option *o, const void *base, FILE *out) {
   }
 }
 
+/* "regular 3", "ring" */
+static enum err read_topology(struct option_reader *r, const struct option *o, const struct tree *value, void *base) {
+  static const char *const examples[N_GRAPH_RULES] = {[GRAPH_REGULAR] = "4", [GRAPH_RANDOM] = "2"};
+  char why[MAX_REASON_BYTES];
+  const char *amount = "";
+  size_t index = 0;
+  uint64_t k = 0;
+  enum err e = read_word_and_amount(r, o, value, examples, &index, &amount);
+  if (e)
+    return e;
+  if (graph_rule_has_number((enum graph_rule)index) && (e = scalar_integer(amount, 1, MAX_PEERS, &k, why)) != ERR_OK)
+    return option_fail(r, o, e, NULL, "%s", why);
+  ((struct job_config *)base)->topology = (struct job_topology){.rule = (enum graph_rule)index, .k = (uint32_t)k};
+  return ERR_OK;
+}
+
+static void write_topology(const struct option *o, const void *base, FILE *out) {
+  char text[MAX_TOPOLOGY_TEXT];
+  (void)o;
+  job_topology_write(&((const struct job_config *)base)->topology, text);
+  fputs(text, out);
+}
+
 /* ---- lists and maps ----------------------------------------------------------------------------------------------- */
 
 static size_t count_children(const struct tree *parent) {
@@ -984,6 +1007,7 @@ const struct option_type type_features = {"a list of names", true, read_features
 const struct option_type type_missing = {"a word, or number and a number", false, read_missing, write_missing};
 const struct option_type type_keys = {"a list of public keys", true, read_keys, write_keys};
 const struct option_type type_init_from = {"a job and its version", false, read_init_from, write_init_from};
+const struct option_type type_topology = {"a topology", false, read_topology, write_topology};
 const struct option_type type_scale = {"a scaling", true, read_scale, write_scale};
 const struct option_type type_layers = {"a list of layers", true, read_layers, write_layers};
 const struct option_type type_byzantine = {"third or a whole number", false, read_byzantine, write_byzantine};

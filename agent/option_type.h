@@ -8,7 +8,7 @@
 extern const struct option_type type_u32, type_steps, type_u64, type_number, type_word, type_flag, type_only_word,
     type_label, type_name, type_path, type_data_path, type_arch, type_address, type_key, type_shape, type_range,
     type_split_rule, type_codec, type_maps, type_listen, type_classes, type_features, type_missing, type_keys,
-    type_init_from, type_scale, type_class_weights, type_layers, type_tasks, type_offset, type_byzantine;
+    type_init_from, type_topology, type_scale, type_class_weights, type_layers, type_tasks, type_offset, type_byzantine;
 extern const struct option_type type_groups;
 
 /* "peers[]." before the path of an option of a peer. */

@@ -40,6 +40,7 @@ struct round_config site_job_rounds(const struct site_job_config *s, size_t n_pe
       .meet_ms = n_peers > 0 ? (uint64_t)(s->meet_s * 1000) : 0,
       .linger_ms = (uint64_t)(s->linger_s * 1000),
       .every_ms = (uint64_t)(s->every_s * 1000),
+      .topology = s->job.topology,
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
       .is_clustered = s->job.cluster.is_on,

@@ -83,7 +83,8 @@
   X(CLONE, "clone", "two agents run with its key: a disk or key file was copied")                                      \
   X(NO_ROOM, "no-room", "its disk has no room for an update")                                                          \
   X(POOL, "pool", "its pooled scaling differs: pooled needs every site to have every other as a peer")                 \
-  X(GROUP, "group", "it is of another group of sites, or not placed yet")
+  X(GROUP, "group", "it is of another group of sites, or not placed yet")                                              \
+  X(NOT_NEIGHBOUR, "not-neighbour", "the job's topology does not put it beside this agent")
 
 enum err {
 #define X(symbol, name, sentence) ERR_##symbol,

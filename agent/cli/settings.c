@@ -216,7 +216,7 @@ static enum err forecast_learners(const struct config *c, const struct site_job_
   enum err e = select_for_forecast(c, s, &learner, &selection);
   if (e == ERR_OK && shadow_is_wanted(c, s))
     e = learner_memory(&learner, out_shadow);
-  learner.n_copies = c->n_peers;
+  learner.n_copies = job_topology_follows(&s->job.topology, c->n_peers + 1);
   return e == ERR_OK ? learner_memory(&learner, out_bytes) : e;
 }
 
@@ -254,7 +254,7 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_shared);
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
-  size_t round = c->n_peers * codec_bound(job->contract->codec, n_shared);
+  size_t round = job_topology_follows(&job->topology, c->n_peers + 1) * codec_bound(job->contract->codec, n_shared);
   uint64_t written = written_a_round(c, s);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",

@@ -49,6 +49,7 @@ int verb_models_import(struct call *call);
 int verb_export(struct call *call);
 int verb_peer_list(struct call *call);
 int verb_peer_members(struct call *call);
+int verb_peer_graph(struct call *call);
 int verb_peer_add(struct call *call);
 int verb_job_show(struct call *call);
 int verb_job_pull(struct call *call);

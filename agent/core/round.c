@@ -8,6 +8,82 @@
 
 static const uint64_t NEVER = UINT64_MAX;
 
+/* ---- the topology ------------------------------------------------------------------------------------------------- */
+
+/* Whether all are neighbours anyway: no graph is needed for that. */
+static bool has_everybody(const struct round_config *c) {
+  return c->topology.rule == GRAPH_PEERS || c->topology.rule == GRAPH_FULL;
+}
+
+/* Of agents in the order of their keys: we stand behind n_before peers. */
+static size_t place_of(const struct round_self *self, size_t peer) {
+  return peer < self->n_before ? peer : peer + 1;
+}
+
+static enum err graph_of_round(const struct round_machine *m, uint64_t round, struct graph *out) {
+  uint64_t seed = job_topology_seed(&m->config->identity.job);
+  return graph_make(&m->config->topology, m->self.n_peers + 1, seed, round, out);
+}
+
+/* Edges of one round; where it rotates, of all. */
+static enum err follow(struct round_machine *m) {
+  struct graph g = {0};
+  bool is_any = has_everybody(m->config) || job_topology_rotates(&m->config->topology);
+  enum err e = is_any ? ERR_OK : graph_of_round(m, 0, &g);
+  for (size_t i = 0; e == ERR_OK && i < m->self.n_peers; i++) {
+    struct round_peer *p = &m->peers[i];
+    p->is_followed = is_any || graph_hears(&g, m->self.n_before, place_of(&m->self, i));
+    p->is_follower = is_any || graph_hears(&g, place_of(&m->self, i), m->self.n_before);
+    p->is_chosen = p->is_followed;
+    m->n_followed += p->is_followed;
+  }
+  graph_done(&g);
+  return e;
+}
+
+static void choose_of_graph(struct round_machine *m, uint64_t number) {
+  struct graph g;
+  MUST(graph_of_round(m, number, &g) == ERR_OK);
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    m->peers[i].is_chosen = graph_hears(&g, m->self.n_before, place_of(&m->self, i));
+  graph_done(&g);
+}
+
+static bool has_chosen_well(const struct round_machine *m) {
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    if (m->peers[i].is_chosen && round_peer_standing(&m->peers[i]) == ERR_OK)
+      return true;
+  return false;
+}
+
+/* Who has only neighbours that are away takes the next graph, and so does each sub-round: else a dead one would cost all who are
+ * beside it a round each time, and some of them all rounds. */
+void machine_choose(struct round_machine *m, bool is_jump) {
+  enum { TRIES = 32 };
+  uint64_t number = m->in_work.round + m->in_work.sub;
+  if (!job_topology_rotates(&m->config->topology))
+    return;
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    m->peers[i].is_chosen = true;
+  if (is_jump || !has_chosen_well(m))
+    return; /* nobody is here: whoever comes back is welcome */
+  do
+    choose_of_graph(m, number++);
+  while (!has_chosen_well(m) && number < m->in_work.round + m->in_work.sub + TRIES);
+}
+
+uint32_t machine_degree(const struct round_machine *m) {
+  return (uint32_t)job_topology_degree(&m->config->topology, m->self.n_peers + 1);
+}
+
+bool round_follows(const struct round_machine *m, size_t peer) {
+  return m->peers[peer].is_followed;
+}
+
+bool round_is_follower(const struct round_machine *m, size_t peer) {
+  return m->peers[peer].is_follower;
+}
+
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
 enum err round_new(const struct round_config *config, const struct round_self *self, const struct round_ports *ports,
@@ -30,8 +106,12 @@ enum err round_new(const struct round_config *config, const struct round_self *s
     peers[i].affinity = 1;
     peers[i].arrival_ms = -1;
   }
-  *out_machine = m;
-  return ERR_OK;
+  enum err e = follow(m);
+  if (e == ERR_OK)
+    *out_machine = m;
+  else
+    round_free(m);
+  return e;
 }
 
 static void peer_done(struct round_peer *p) {
@@ -335,7 +415,7 @@ static uint64_t room_for(const struct round_machine *m, const struct round_peer 
   if (p->inbox.n_offers == 0)
     return m->config->payload_max_bytes;
   uint64_t held = waiting_bytes(m), most = m->config->payload_max_bytes, own = inbox_bytes(&p->inbox);
-  uint64_t room = held < most ? most - held : 0, share = most / m->self.n_peers;
+  uint64_t room = held < most ? most - held : 0, share = most / m->n_followed;
   uint64_t fair = own < share ? share - own : 0;
   return own > 0 && fair < room ? fair : room;
 }
@@ -344,7 +424,7 @@ static uint64_t room_for(const struct round_machine *m, const struct round_peer 
 static void pump(struct round_machine *m, size_t peer, uint64_t now_ms) {
   struct round_peer *p = &m->peers[peer];
   due_set(&m->pump_ms, peer, DUE_NEVER);
-  if (!p->has_session || !p->has_hello || p->is_quarantined || round_peer_is_elsewhere(p))
+  if (!p->has_session || !p->has_hello || p->is_quarantined || !p->is_followed || round_peer_is_elsewhere(p))
     return;
   inbox_pump(&p->inbox, &m->ports->inbox, m->self.context, now_ms, room_for(m, p));
   if (!inbox_is_current(&p->inbox))
@@ -545,8 +625,8 @@ static enum phase shown_phase(const struct round_machine *m) {
 
 void round_fill_state(const struct round_machine *m, size_t peer, struct wire_state *out_state) {
   *out_state = (struct wire_state){
-      .follows = !round_peer_is_elsewhere(&m->peers[peer]),
-      .degree = (uint16_t)m->self.n_peers,
+      .follows = m->peers[peer].is_followed && !round_peer_is_elsewhere(&m->peers[peer]),
+      .degree = (uint16_t)machine_degree(m),
       .phase = shown_phase(m),
       .round = m->committed.round,
       .sub = m->committed.sub,
@@ -614,7 +694,7 @@ void round_peer_view(const struct round_machine *m, size_t peer, struct round_pe
 static bool still_needs_us(const struct round_machine *m, const struct round_peer *p, uint64_t now_ms) {
   bool is_live = p->has_session || (p->lost_at_ms > 0 && now_ms < p->lost_at_ms + m->config->linger_ms);
   bool has_all = p->taken_sequence >= m->own.sequence || (p->has_state && p->state.finished);
-  bool is_follower = round_peer_refusal(p) == ERR_OK && !(p->has_state && !p->state.follows);
+  bool is_follower = p->is_follower && round_peer_refused(p) == ERR_OK && !(p->has_state && !p->state.follows);
   return is_live && is_follower && !has_all;
 }
 

@@ -39,6 +39,7 @@
 #include "agent/core/deadline.h"
 #include "agent/core/inbox.h"
 #include "agent/core/round_peer.h"
+#include "agent/core/topology.h"
 #include "agent/core/work.h"
 #include "base/err.h"
 #include "crypto/manifest.h"
@@ -67,9 +68,10 @@ struct round_config {
   /* A commit waits at most so long for the training beside it, if the last one took no longer: both are then one write. 0:
    * never. */
   uint64_t hold_ms;
-  bool is_pooled;     /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
-  bool is_clustered;  /* peers are merged once round_set_affinity has placed them, and met then */
-  bool is_steps_auto; /* the swarm's median of steps in an epoch, instead of the job file's number */
+  bool is_pooled;               /* JOB_LOAD may answer without a scale: then nothing starts before JOB_SCALE is done */
+  bool is_clustered;            /* peers are merged once round_set_affinity has placed them, and met then */
+  struct job_topology topology; /* of oneself and the peers: who is followed, waited for and merged; passes its check */
+  bool is_steps_auto;           /* the swarm's median of steps in an epoch, instead of the job file's number */
 };
 
 /* Who runs it, with whom. */
@@ -77,7 +79,8 @@ struct round_self {
   const struct gossip_peer_config *peers; /* [n_peers], ascending by key; borrowed */
   size_t n_peers;
   uint64_t boot_epoch;
-  void *context; /* of the ports */
+  void *context;   /* of the ports */
+  size_t n_before; /* peers whose keys are below our own; what the topology hangs on */
 };
 
 enum round_input_kind {
@@ -219,6 +222,10 @@ uint64_t round_tick(struct round_machine *m, uint64_t now_ms);
 /* ---- what it says of itself ---- */
 
 void round_fill_state(const struct round_machine *m, size_t peer, struct wire_state *out_state);
+/* Whether the topology lets us take its updates in some round: of whom a copy is kept. And it ours: who does not is offered none. */
+bool round_follows(const struct round_machine *m, size_t peer);
+bool round_is_follower(const struct round_machine *m, size_t peer);
+
 void round_fill_hello(const struct round_machine *m, size_t peer, struct hello_job *out_hello);
 
 /* Bytes sent and received since the start, for the next commit's row. */

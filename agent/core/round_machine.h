@@ -27,6 +27,7 @@ struct round_machine {
 
   uint64_t due_ms;    /* of the next tick that does something; 0: something happened */
   struct due pump_ms; /* of each peer: when its inbox is looked after next */
+  size_t n_followed;  /* by the topology */
 
   enum phase phase;
   bool starts_chain;            /* the next payload to be encoded is a full one … */
@@ -119,6 +120,10 @@ struct scribe_job *machine_commit_job(const struct round_machine *m, struct trai
                                       enum round_outcome outcome);
 void machine_put_train(struct round_machine *m, struct trainer_job *job);
 void machine_put_write(struct round_machine *m, struct scribe_job *job);
+/* Whom the round in work takes updates of, by the topology; a jump takes those of all who are followed. */
+void machine_choose(struct round_machine *m, bool is_jump);
+/* Of oneself in the round's graph. */
+uint32_t machine_degree(const struct round_machine *m);
 void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason);
 
 /* ---- round_jump.c ---- */

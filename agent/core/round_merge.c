@@ -15,11 +15,12 @@ void machine_start_gather(struct round_machine *m, uint64_t now_ms) {
     m->peers[i].is_heard = false;
     m->peers[i].arrival_ms = -1;
   }
+  machine_choose(m, false);
   machine_enter(m, PHASE_GATHERING);
 }
 
 bool machine_waits_for(const struct round_machine *m, const struct round_peer *p) {
-  return m->phase == PHASE_GATHERING && !p->is_heard && round_peer_standing(p) == ERR_OK;
+  return m->phase == PHASE_GATHERING && p->is_chosen && !p->is_heard && round_peer_standing(p) == ERR_OK;
 }
 
 static void sample_arrival(struct round_machine *m, struct round_peer *p) {
@@ -36,7 +37,7 @@ static void sample_arrival(struct round_machine *m, struct round_peer *p) {
 static void end_gather(struct round_machine *m) {
   for (size_t i = 0; i < m->self.n_peers; i++) {
     struct round_peer *p = &m->peers[i];
-    bool was_awaited = round_peer_standing(p) == ERR_OK;
+    bool was_awaited = p->is_chosen && round_peer_standing(p) == ERR_OK;
     if (was_awaited)
       sample_arrival(m, p);
     enum err changed = round_peer_gather_ended(p, was_awaited);
@@ -62,9 +63,16 @@ void machine_tick_gathering(struct round_machine *m, uint64_t now_ms) {
 
 /* ---- merging ------------------------------------------------------------------------------------------------------ */
 
+static uint32_t count_chosen(const struct round_machine *m) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    n += m->peers[i].is_chosen;
+  return n;
+}
+
 static double weight_of(const struct round_machine *m, size_t peer) {
   if (!m->config->by_samples)
-    return mixing_metropolis((uint32_t)m->self.n_peers, m->peers[peer].next.degree);
+    return mixing_metropolis(count_chosen(m), m->peers[peer].next.degree);
   uint32_t counts[MAX_PEERS + 1];
   counts[0] = m->shown.n_samples;
   for (size_t i = 0; i < m->self.n_peers; i++) {
@@ -123,6 +131,8 @@ static void take_links(struct round_machine *m, size_t peer, struct merge_peer *
 void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind) {
   struct trainer_job *job = machine_trainer_job(m, kind);
   job->whole_snapshot = m->phase == PHASE_JUMPING;
+  if (m->phase == PHASE_JUMPING)
+    machine_choose(m, true);
   job->is_withheld = m->is_withheld;
   m->is_withheld = false;
   job->peers = calloc(m->self.n_peers + 1, sizeof *job->peers);
@@ -180,7 +190,7 @@ static bool settle_row(struct round_machine *m, const struct merge_peer *row) {
   p->last_weight = row->weight;
   bool advanced = round_peer_has_advanced(p);
   bool takes_part = advanced || p->next.round >= m->in_work.round;
-  if (p->last_reason != ERR_OK && advanced)
+  if (p->last_reason != ERR_OK && p->is_chosen && advanced)
     m->ports->count(m->self.context, row->peer, p->last_reason);
   if (p->last_reason == ERR_OK && !takes_part)
     p->last_reason = round_peer_missing_reason(p);
@@ -274,7 +284,7 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
 static uint32_t min_peers(const struct round_machine *m) {
   uint32_t n = 0;
   for (size_t i = 0; i < m->self.n_peers; i++)
-    n += !round_peer_is_elsewhere(&m->peers[i]);
+    n += m->peers[i].is_followed && !round_peer_is_elsewhere(&m->peers[i]);
   return n < m->config->min_peers ? n : m->config->min_peers;
 }
 
@@ -298,7 +308,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   m->has_loss = false;
   m->shown.metrics = r->metrics;
   m->shown.n_merged = n_merged;
-  m->shown.n_expected = (uint32_t)m->self.n_peers;
+  m->shown.n_expected = count_chosen(m);
   put_commit(m, r, label, outcome_of(r, stays), now_ms);
   m->reached = label;
   m->in_work = label;

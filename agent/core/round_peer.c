@@ -1,10 +1,15 @@
 #include "agent/core/round_peer.h"
 
-enum err round_peer_refusal(const struct round_peer *p) {
+enum err round_peer_refused(const struct round_peer *p) {
   if (p->job_reason != ERR_OK)
     return p->job_reason;
   bool is_refused = p->link_reason == ERR_VERSION || p->link_reason == ERR_SWARM || p->link_reason == ERR_REFUSED;
   return is_refused ? p->link_reason : ERR_OK;
+}
+
+enum err round_peer_refusal(const struct round_peer *p) {
+  enum err refused = round_peer_refused(p);
+  return refused == ERR_OK && !p->is_followed ? ERR_NOT_NEIGHBOUR : refused;
 }
 
 bool round_peer_is_elsewhere(const struct round_peer *p) {
@@ -67,6 +72,8 @@ enum err round_peer_missing_reason(const struct round_peer *p) {
 enum err round_peer_copy_check(const struct round_peer *p) {
   if (exclusion_of(p) != ERR_OK)
     return exclusion_of(p);
+  if (!p->is_chosen)
+    return ERR_NOT_NEIGHBOUR;
   if (!p->is_placed)
     return ERR_GROUP;
   if (p->next.mark.sequence == 0)

@@ -34,6 +34,11 @@ struct copy_place {
 struct round_peer {
   struct inbox inbox;
 
+  /* by the topology */
+  bool is_followed; /* in some round we take its updates */
+  bool is_follower; /* in some round it takes ours */
+  bool is_chosen;   /* in the round in work we take its update; for a jump everybody is whom we follow */
+
   bool has_session;
   bool has_hello; /* in this session, for this job, with equal schema and contract */
   bool has_state; /* since the last HELLO */
@@ -75,8 +80,11 @@ struct round_peer {
  * ERR_FINISHED, ERR_ABSENT, ERR_SLOW. */
 enum err round_peer_standing(const struct round_peer *p);
 
-/* Its link or job is refused for a reason that time does not heal: which, else ERR_OK. */
+/* Nothing is to be had of it, for a reason that time does not heal: of its link or job, or the topology. Which, else ERR_OK. */
 enum err round_peer_refusal(const struct round_peer *p);
+
+/* The same without the topology: whom we do not follow may follow us. */
+enum err round_peer_refused(const struct round_peer *p);
 
 /* Its update for the label is here, it said that there is none, or its STATE says that it went past and nothing of it is
  * left to fetch (so that equal timing never changes bits). Sub-rounds of two agents have nothing to do with each other:

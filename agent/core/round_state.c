@@ -38,6 +38,9 @@ static const struct field config_fields[] = {
     OF(UP_TO, hold_ms, MAX_TIME_MS),
     OF(BOOL, is_pooled),
     OF(BOOL, is_clustered),
+    OF(UP_TO, topology.rule, N_GRAPH_RULES - 1),
+    OF(UP_TO, topology.k, MAX_PEERS),
+    OF(BOOL, topology.is_directed),
     OF(BOOL, is_steps_auto),
 #undef OF
 };
@@ -139,6 +142,7 @@ static const struct field peer_fields[] = {
     OF(BOOL, must_prove),
     OF(BOOL, has_offered),
     OF(BOOL, is_slow_to_download),
+    OF(BOOL, is_chosen),
     OF(BOOL, is_heard),
     OF(ANY, arrival_ms),
     OF(BOOL, has_open_sample),
@@ -211,6 +215,7 @@ static void write_deadline(const struct deadline *d, struct writer *w) {
 void round_state_write(const struct round_machine *m, struct writer *w) {
   FIELDS_WRITE(config_fields, m->config, w);
   writer_u16(w, (uint16_t)m->self.n_peers);
+  writer_u16(w, (uint16_t)m->self.n_before);
   for (size_t i = 0; i < m->self.n_peers; i++) {
     const struct gossip_peer_config *peer = &m->self.peers[i];
     size_t n = strlen(peer->name);
@@ -330,6 +335,11 @@ static enum err read_machine(struct cursor *c, struct round_machine *m) {
   return e == ERR_OK && cursor_end(c) != ERR_OK ? ERR_SYNTAX : e;
 }
 
+static bool is_possible(const struct job_topology *t, size_t n_agents) {
+  char why[MAX_REASON_BYTES];
+  return (!graph_rule_has_number(t->rule) || t->k > 0) && job_topology_check(t, n_agents, why) == ERR_OK;
+}
+
 enum err round_state_read(struct cursor *c, const struct round_ports *ports, void *context,
                           struct round_lent **out_lent, struct round_machine **out_machine) {
   struct round_machine *m = NULL;
@@ -337,9 +347,11 @@ enum err round_state_read(struct cursor *c, const struct round_ports *ports, voi
   if (!lent)
     return ERR_NO_MEMORY;
   FIELDS_READ(config_fields, c, &lent->config);
-  size_t n_peers = cursor_u16(c);
-  enum err e = c->failed || n_peers > MAX_PEERS ? ERR_SYNTAX : read_names(c, n_peers, lent);
-  struct round_self self = {.peers = lent->peers, .n_peers = n_peers, .context = context};
+  size_t n_peers = cursor_u16(c), n_before = cursor_u16(c);
+  bool may_be =
+      !c->failed && n_peers <= MAX_PEERS && n_before <= n_peers && is_possible(&lent->config.topology, n_peers + 1);
+  enum err e = may_be ? read_names(c, n_peers, lent) : ERR_SYNTAX;
+  struct round_self self = {.peers = lent->peers, .n_peers = n_peers, .context = context, .n_before = n_before};
   if (e == ERR_OK)
     e = round_new(&lent->config, &self, ports, &m);
   if (e == ERR_OK)

@@ -13,7 +13,7 @@ bool machine_is_finished(const struct round_machine *m) {
 
 static bool anybody_has_news(const struct round_machine *m) {
   for (size_t i = 0; i < m->self.n_peers; i++)
-    if (m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news)
+    if (m->peers[i].is_followed && m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news)
       return true;
   return false;
 }
@@ -114,7 +114,7 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
   own.sequence = m->last_sequence + 1;
   own.round = m->in_work.round;
   own.sub = m->in_work.sub < UINT16_MAX ? (uint16_t)m->in_work.sub : UINT16_MAX; /* shown, never reckoned with */
-  own.degree = (uint16_t)m->self.n_peers;
+  own.degree = (uint16_t)machine_degree(m);
   own.mu = 1;
   if (missing != ERR_OK) { /* no update this round: the chain as it is, the reason in the encoding */
     int index = err_drop_index(missing);

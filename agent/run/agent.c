@@ -35,6 +35,13 @@ const char *agent_name_of_key(const struct agent *a, const struct identity_key *
   return identity_key_equal(key, identity_public(a->identity)) ? a->config->name : "";
 }
 
+size_t agent_n_before(const struct agent *a) {
+  size_t n = 0;
+  while (n < a->config->n_peers && identity_key_compare(&a->peers[n].key, identity_public(a->identity)) < 0)
+    n++;
+  return n;
+}
+
 /* ---- start, one part after the other ------------------------------------------------------------------------------ */
 
 static enum err take_peers(struct agent *a) {

@@ -32,7 +32,7 @@ static void tell_line(struct agent_job *j, const char *line) {
   digest_blake2b.end(&state, &j->contract_digest);
 }
 
-/* Where the first weights come from; how statistics are merged, of a model that has some. */
+/* Where the first weights come from; who averages with whom; how statistics are merged, of a model that has some. */
 static void tell_job(struct agent_job *j) {
   const struct job_config *job = &j->config->job;
   const struct arch *arch = schema_arch(j->schema);
@@ -47,6 +47,12 @@ static void tell_job(struct agent_job *j) {
     snprintf(line, sizeof line,
              "cluster: groups %" PRIu32 " of %" PRIu32 ", steps %" PRIu32 ", kappa %.9g, shift %.9g\n", c->groups.n,
              c->groups.most, c->steps, c->kappa, c->shift);
+    tell_line(j, line);
+  }
+  if (job->topology.rule != GRAPH_PEERS) {
+    char topology[MAX_TOPOLOGY_TEXT];
+    job_topology_write(&job->topology, topology);
+    snprintf(line, sizeof line, "topology: %s\n", topology);
     tell_line(j, line);
   }
   if (arch->n_trained < arch->n_parameters) {
@@ -104,7 +110,8 @@ enum err job_new(struct agent *a, const struct site_job_config *config, struct a
   j->proofs = calloc(a->config->n_peers + 1, sizeof *j->proofs);
   j->has_proof = calloc(a->config->n_peers + 1, sizeof *j->has_proof);
   j->awaited_copies = calloc(a->config->n_peers + 1, sizeof *j->awaited_copies);
-  bool has_room = j->schema_text && j->contract_text && j->proofs && j->has_proof && j->awaited_copies;
+  j->copy_of = calloc(a->config->n_peers + 1, sizeof *j->copy_of);
+  bool has_room = j->schema_text && j->contract_text && j->proofs && j->has_proof && j->awaited_copies && j->copy_of;
   enum err e = has_room ? describe(j, why) : ERR_NO_MEMORY;
   if (e == ERR_OK)
     *out_job = j;
@@ -144,6 +151,7 @@ void job_free(struct agent_job *j) {
   free(j->proofs);
   free(j->has_proof);
   free(j->awaited_copies);
+  free(j->copy_of);
   config_job_free(j->own_config);
   free(j);
 }
@@ -177,7 +185,7 @@ enum err job_start_round(struct agent_job *j) {
   j->rules.payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20;
   j->rules.snapshot_max_bytes = snapshot_max_bytes(j);
   j->rules.hold_ms = HOLD_MS;
-  struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j};
+  struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j, agent_n_before(a)};
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)), learner_half_arrays(&s->job.train),
                 &publish_bytes, &commit_bytes);
@@ -191,10 +199,16 @@ enum err job_start_round(struct agent_job *j) {
 }
 
 enum err job_start_trainer(struct agent_job *j) {
+  size_t n_copies = 0;
+  for (size_t i = 0; i < j->agent->config->n_peers; i++) {
+    j->copy_of[i] = n_copies;
+    n_copies += round_follows(j->round, i);
+  }
   struct trainer_config config = {.site_job = j->config,
                                   .schema = j->schema,
                                   .init = site_job_first_weights(j->config, &j->id, &j->schema_digest),
-                                  .n_copies = j->agent->config->n_peers};
+                                  .n_copies = n_copies,
+                                  .copy_of = j->copy_of};
   const struct config *c = j->agent->config;
   config.state_dir = c->state_dir;
   config.measures = c->kernels == KERNELS_MEASURED;

@@ -56,6 +56,7 @@ struct agent_job {
   uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
   bool *has_proof;                   /* … */
   uint64_t *awaited_copies;          /* [n_peers] sequence whose full copy it gets when that is signed; 0: none */
+  size_t *copy_of;                   /* [n_peers] of those who are followed: the copy in the trainer's learner */
   struct trainer *trainer;
   struct gossip_job_config told; /* what gossip says of it */
   struct round_config rules;
@@ -141,6 +142,9 @@ struct agent {
   int exit_code;
   char sentence[MAX_CONFIG_WHY_BYTES]; /* why it cannot work; shown by `health` */
 };
+
+/* Peers whose keys are below our own. */
+size_t agent_n_before(const struct agent *a);
 
 /* The label of the peer with the key, our own name for our own key, "" for a stranger's. */
 const char *agent_name_of_key(const struct agent *a, const struct identity_key *key);

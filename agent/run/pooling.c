@@ -12,13 +12,9 @@
 enum err pooling_start(struct agent_job *j) {
   const struct agent *a = j->agent;
   const struct contract *c = j->config->job.contract;
-  size_t n_before = 0;
   if (c->scale.rule != SCALE_POOLED)
     return ERR_OK;
-  while (n_before < a->config->n_peers &&
-         identity_key_compare(&a->peers[n_before].key, identity_public(a->identity)) < 0)
-    n_before++;
-  return pool_new(a->config->n_peers, n_before, contract_n_measured(c), &j->pool);
+  return pool_new(a->config->n_peers, agent_n_before(a), contract_n_measured(c), &j->pool);
 }
 
 static void tell(struct agent_job *j, size_t peer) {

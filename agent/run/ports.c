@@ -216,7 +216,8 @@ static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
   struct agent_job *j = context;
   FAULT_POINT("offer-begins");
   for (size_t i = 0; i < j->agent->config->n_peers; i++)
-    gossip_offer(j->agent->gossip, i, j->index, manifest);
+    if (round_is_follower(j->round, i))
+      gossip_offer(j->agent->gossip, i, j->index, manifest);
   FAULT_POINT("offered");
 }
 

@@ -179,16 +179,26 @@ static json_t *waited_for(const struct agent_job *j) {
   return names;
 }
 
+static size_t count_followed(const struct agent_job *j) {
+  size_t n = 0;
+  for (size_t i = 0; i < j->agent->config->n_peers; i++)
+    n += round_follows(j->round, i);
+  return n;
+}
+
 /* The first line of `status`: one word, and why. */
 struct verdict {
   const char *word;
   char why[MAX_CONFIG_WHY_BYTES];
 };
 
+/* Of those whom the topology puts beside us. */
 static size_t count_alive(const struct agent_job *j) {
   const struct agent *a = j->agent;
   size_t n = 0;
   for (size_t i = 0; i < a->config->n_peers; i++) {
+    if (!round_follows(j->round, i))
+      continue;
     struct gossip_peer_info info;
     struct round_peer_view peer;
     gossip_peer_info(a->gossip, i, &info);
@@ -246,7 +256,7 @@ static void judge(const struct agent_job *j, struct verdict *v) {
   if (a->sentence[0])
     return;
   round_view(j->round, &view);
-  size_t n_alive = count_alive(j), n_peers = a->config->n_peers;
+  size_t n_alive = count_alive(j), n_peers = count_followed(j);
   if (view.is_halted) {
     bool is_cap = view.halted_reason == ERR_NO_SPACE && disk_free_bytes(&a->disk) < a->disk.room.free_bytes;
     snprintf(v->why, sizeof v->why, "%s: %s; room for %" PRIu64 " more rounds; it goes on by itself when that is over",

@@ -570,12 +570,16 @@ static enum err link_apply(struct learner *l, size_t copy, const struct link_in 
   return e == ERR_OK ? copy_check(l, copy, &m->copy_root) : e;
 }
 
+static size_t copy_of(const struct trainer *t, size_t peer) {
+  return t->config.copy_of ? t->config.copy_of[peer] : peer;
+}
+
 /* The first link that fails ends the peer's; its copy then stands where the link before it left it. */
-static void peer_apply(struct learner *l, struct merge_peer *p) {
+static void peer_apply(struct trainer *t, struct merge_peer *p) {
   p->reason = ERR_OK;
   p->n_applied = 0;
   for (size_t i = 0; i < p->n_links; i++) {
-    if (p->reason == ERR_OK && (p->reason = link_apply(l, p->peer, &p->links[i])) == ERR_OK)
+    if (p->reason == ERR_OK && (p->reason = link_apply(t->learner, copy_of(t, p->peer), &p->links[i])) == ERR_OK)
       p->n_applied++;
     free(p->links[i].payload);
     p->links[i].payload = NULL;
@@ -590,12 +594,12 @@ static enum err links_apply(struct trainer *t, struct trainer_job *job, struct t
   for (size_t i = 0; i < result->n_peers; i++) {
     if (atomic_load(&t->stop))
       return ERR_STOPPED;
-    peer_apply(t->learner, &result->peers[i]);
+    peer_apply(t, &result->peers[i]);
   }
   return ERR_OK;
 }
 
-static enum err merge(struct learner *l, struct merge_peer *peers, size_t n_peers) {
+static enum err merge(struct trainer *t, struct merge_peer *peers, size_t n_peers) {
   struct contribution contributions[MAX_PEERS];
   struct merge_peer *of[MAX_PEERS];
   size_t n = 0;
@@ -603,10 +607,10 @@ static enum err merge(struct learner *l, struct merge_peer *peers, size_t n_peer
   for (size_t i = 0; i < n_peers; i++) {
     if (!peers[i].use || peers[i].reason != ERR_OK)
       continue;
-    contributions[n] = (struct contribution){.copy = peers[i].peer, .weight = peers[i].weight};
+    contributions[n] = (struct contribution){.copy = copy_of(t, peers[i].peer), .weight = peers[i].weight};
     of[n++] = &peers[i];
   }
-  enum err e = learner_merge(l, contributions, n);
+  enum err e = learner_merge(t->learner, contributions, n);
   for (size_t i = 0; e == ERR_OK && i < n; i++) {
     of[i]->fate = (uint8_t)contributions[i].fate;
     of[i]->share = contributions[i].share;
@@ -615,15 +619,15 @@ static enum err merge(struct learner *l, struct merge_peer *peers, size_t n_peer
   return e;
 }
 
-static enum err adopt(struct learner *l, const struct merge_peer *peers, size_t n_peers) {
+static enum err adopt(struct trainer *t, const struct merge_peer *peers, size_t n_peers) {
   size_t copies[MAX_PEERS], n = 0;
   MUST(n_peers <= MAX_PEERS);
   for (size_t i = 0; i < n_peers; i++)
     if (peers[i].reason == ERR_OK)
-      copies[n++] = peers[i].peer;
+      copies[n++] = copy_of(t, peers[i].peer);
   if (n == 0)
     return ERR_NOT_FOUND;
-  learner_adopt_median(l, copies, n);
+  learner_adopt_median(t->learner, copies, n);
   return ERR_OK;
 }
 
@@ -714,7 +718,7 @@ static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, stru
   enum err e = links_apply(t, job, result);
   if (e != ERR_OK)
     return e;
-  enum err merged = merge(t->learner, result->peers, result->n_peers);
+  enum err merged = merge(t, result->peers, result->n_peers);
   if (merged != ERR_OK && merged != ERR_MERGE_REFUSED)
     return merged;
   e = answer_model(t, job->whole_snapshot, result);
@@ -724,7 +728,7 @@ static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, stru
 static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
   enum err e;
-  if ((e = links_apply(t, job, result)) != ERR_OK || (e = adopt(t->learner, result->peers, result->n_peers)) != ERR_OK)
+  if ((e = links_apply(t, job, result)) != ERR_OK || (e = adopt(t, result->peers, result->n_peers)) != ERR_OK)
     return e;
   return answer_model(t, true, result);
 }

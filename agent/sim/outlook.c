@@ -5,6 +5,7 @@
 
 #include "agent/sim/tally.h"
 #include "base/must.h"
+#include "models/merging/mixing.h"
 
 enum { RING_DEGREE = 2, MS_PER_S = 1000, BYTES_PER_KIB = 1024 };
 
@@ -112,63 +113,35 @@ static struct outlook_row row_of(const struct watching *w, size_t first, size_t 
 
 /* ---- agreeing ---- */
 
-static void mix(const struct sim *s, double gamma, const double *x, double *out) {
+struct mixing_of {
+  const struct sim *sim;
+  double gamma;
+};
+
+static void mix(const void *context, const double *x, double *out) {
+  const struct mixing_of *m = context;
+  const struct sim *s = m->sim;
   for (size_t i = 0; i < s->n_agents; i++) {
     const struct sim_agent *a = s->agents[i];
     out[i] = x[i];
     for (size_t k = 0; k < a->n_peers; k++) {
       const struct sim_agent *b = s->agents[a->peers[k].agent];
-      size_t degree = a->n_peers > b->n_peers ? a->n_peers : b->n_peers;
-      out[i] += gamma * (x[b->number] - x[i]) / (double)(1 + degree);
+      out[i] += m->gamma * mixing_metropolis((uint32_t)a->n_peers, (uint32_t)b->n_peers) * (x[b->number] - x[i]);
     }
   }
 }
 
-/* Without its mean, of length 1 by its largest part; the sum of squares before. */
-static double normalise(double *x, size_t n) {
-  double mean = 0, largest = 0, squares = 0;
-  for (size_t i = 0; i < n; i++)
-    mean += x[i] / (double)n;
-  for (size_t i = 0; i < n; i++) {
-    x[i] -= mean;
-    squares += x[i] * x[i];
-    double size = x[i] < 0 ? -x[i] : x[i];
-    largest = size > largest ? size : largest;
-  }
-  for (size_t i = 0; i < n && largest > 0; i++)
-    x[i] /= largest;
-  return squares;
-}
-
-static double squares_of(const double *x, size_t n) {
-  double squares = 0;
-  for (size_t i = 0; i < n; i++)
-    squares += x[i] * x[i];
-  return squares;
-}
-
-/* Of W without its constant vector, squared, by power iteration. It begins with what changes slowest around the ring that
- * every topology of a scenario contains: a triangle wave. */
+/* It begins with what changes slowest around the ring that every topology of a scenario contains: a triangle wave. */
 static double second_eigenvalue_squared(const struct sim *s, double gamma) {
-  enum { ITERATIONS = 400 };
+  const struct mixing_of of = {s, gamma};
   size_t n = s->n_agents;
-  double *x = calloc(n + 1, sizeof *x), *y = calloc(n + 1, sizeof *y), ratio = 0;
-  MUST(x != NULL && y != NULL);
+  double *x = calloc(2 * n + 1, sizeof *x);
+  MUST(x != NULL);
   for (size_t i = 0; i < n; i++)
     x[i] = (double)(2 * i < n ? i : n - i) + 0.01 * (double)(i % 7);
-  normalise(x, n);
-  for (size_t k = 0; k < ITERATIONS; k++) {
-    double before = squares_of(x, n);
-    mix(s, gamma, x, y);
-    double after = normalise(y, n);
-    ratio = before > 0 ? after / before : 0;
-    double *swap = x;
-    x = y;
-    y = swap;
-  }
+  double squared = mixing_second_eigenvalue_squared(mix, &of, n, x);
   free(x);
-  free(y);
-  return ratio;
+  return squared;
 }
 
 /* Rounds until l^n ≤ 1/100, where that share of the updates comes too late to be mixed in. */

@@ -279,7 +279,8 @@ static void port_offer(void *context, const uint8_t manifest[MANIFEST_BYTES]) {
     sim_holds(a, SIM_INVARIANT_SAID_IS_DURABLE, is_durable(&a->durable, m.boot_epoch, m.sequence));
   }
   for (size_t i = 0; i < a->n_peers; i++)
-    gossip_offer(a->node, i, SIM_JOB, manifest);
+    if (round_is_follower(a->machine, i))
+      gossip_offer(a->node, i, SIM_JOB, manifest);
 }
 
 static void port_state_changed(void *context) {

@@ -362,9 +362,17 @@ static void wake_at(struct sim_agent *a, uint64_t clock_ms) {
   sim_put(a, at_ms * US_PER_MS, (struct sim_event){.kind = SIM_WAKE});
 }
 
+/* Peers ascend, and none is oneself. */
+static size_t n_before(const struct sim_agent *a) {
+  size_t n = 0;
+  while (n < a->n_peers && a->peers[n].agent < a->number)
+    n++;
+  return n;
+}
+
 static void start_machine(struct sim_agent *a) {
   struct sim_durable *d = &a->durable;
-  struct round_self self = {a->others, a->n_peers, d->boot_epoch, a};
+  struct round_self self = {a->others, a->n_peers, d->boot_epoch, a, n_before(a)};
   if (a->n_peers == 0) {
     sim_own_config(a)->min_peers = 0;
     sim_own_config(a)->meet_ms = 0;

@@ -43,3 +43,47 @@ double mixing_stale(double weight, uint32_t lag) {
 double mixing_affinity(double kappa, double cosine) {
   return exp(kappa * (cosine - 1));
 }
+
+/* ---- the whole matrix --------------------------------------------------------------------------------------------- */
+
+/* Without its mean, of length 1 by its largest part; the sum of squares before. */
+static double normalise(double *x, size_t n) {
+  double mean = 0, largest = 0, squares = 0;
+  for (size_t i = 0; i < n; i++)
+    mean += x[i] / (double)n;
+  for (size_t i = 0; i < n; i++) {
+    x[i] -= mean;
+    squares += x[i] * x[i];
+    largest = fmax(largest, fabs(x[i]));
+  }
+  for (size_t i = 0; i < n && largest > 0; i++)
+    x[i] /= largest;
+  return squares;
+}
+
+static double squares_of(const double *x, size_t n) {
+  double squares = 0;
+  for (size_t i = 0; i < n; i++)
+    squares += x[i] * x[i];
+  return squares;
+}
+
+double mixing_second_eigenvalue_squared(mixing_matrix *mix, const void *context, size_t n, double *scratch) {
+  enum { ITERATIONS = 400 };
+  double *x = scratch, *y = scratch + n, ratio = 0;
+  normalise(x, n);
+  for (size_t k = 0; k < ITERATIONS; k++) {
+    double before = squares_of(x, n);
+    mix(context, x, y);
+    double after = normalise(y, n);
+    ratio = before > 0 ? after / before : 0;
+    double *swap = x;
+    x = y;
+    y = swap;
+  }
+  return ratio;
+}
+
+double mixing_spectral_gap(mixing_matrix *mix, const void *context, size_t n, double *scratch) {
+  return 1 - sqrt(mixing_second_eigenvalue_squared(mix, context, n, scratch));
+}

@@ -19,4 +19,13 @@ double mixing_stale(double weight, uint32_t lag);
  * shrink: what is missing goes to oneself, and symmetric weights stay so. κ ≥ 0; 0: 1. */
 double mixing_affinity(double kappa, double cosine);
 
+/* max(|λ2|, |λN|)² of a symmetric mixing matrix of n agents with rows of sum 1, by power iteration without its constant vector: what a
+ * difference shrinks by in a round, squared. `mix` writes W x to out. scratch [2n]: begins with any vector that is not constant, best
+ * near the slowest one; lost. */
+typedef void mixing_matrix(const void *context, const double *x, double *out);
+double mixing_second_eigenvalue_squared(mixing_matrix *mix, const void *context, size_t n, double *scratch);
+
+/* 1 − max(|λ2|, |λN|), likewise. */
+double mixing_spectral_gap(mixing_matrix *mix, const void *context, size_t n, double *scratch);
+
 #endif

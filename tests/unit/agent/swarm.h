@@ -691,7 +691,10 @@ static inline void swarm_start(struct swarm *s, size_t which) {
   a->born_ms = s->now_ms;
   a->is_alive = true;
   a->trainer_free_ms = a->scribe_free_ms = a->next_tick_ms = 0;
-  const struct round_self self = {a->others, a->n_peers, d->boot_epoch, a};
+  size_t n_before = 0;
+  while (n_before < a->n_peers && a->peers[n_before] < which)
+    n_before++;
+  const struct round_self self = {a->others, a->n_peers, d->boot_epoch, a, n_before};
   a->was_gathering = false;
   static const struct round_ports ports = {{port_ask, port_fetch, port_cancel},
                                            port_train,

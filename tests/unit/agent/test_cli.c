@@ -18,7 +18,7 @@ static const struct {
   const char *phrase;
 } misuses[] = {
     {{"statu"}, "no such verb: statu; did you mean `starling status`?"},
-    {{"peer"}, "`peer` goes on with one of: list, members, add"},
+    {{"peer"}, "`peer` goes on with one of: list, members, graph, add"},
     {{"peer", "ad"}, "no such verb: peer ad; did you mean `starling peer add`?"},
     {{"frobnicate"}, "see `starling help`"},
     {{"status", "--wach"}, "no such option: --wach; see `starling help status`"},
