@@ -1152,6 +1152,7 @@ static const struct tree *first_map(const struct config_layer *layers, size_t n,
 static enum err compose(struct loader *l, const struct config_layer *layers, size_t n) {
   struct config *c = l->c;
   c->payload_max_mib = UINT32_MAX; /* there is as much as is needed */
+  c->follow_max = MAX_PEERS;
   c->jobs = calloc(1, sizeof *c->jobs);
   if (!c->jobs || !(c->jobs[0].job.contract = contract_new()))
     return no_memory(l->why);

@@ -9,7 +9,7 @@ from agents import Swarm, main, ring, starling
 QUICK = {"round": {"deadline_min_s": 0.5, "deadline_max_s": 2, "meet_s": 5}}
 MAGIC = b"starling-agent-trace 2\n"
 HEAD = struct.Struct("<IBBHQ")
-WRITE, CHECKPOINT = 23, 30  # kinds of agent/core/record.h
+WRITE, CHECKPOINT = 24, 31  # kinds of agent/core/record.h
 
 
 def replay(path, *flags):
@@ -76,7 +76,7 @@ class Trace(unittest.TestCase):
 
             # And damage is one line.
             for name, damaged in {"cut": sound[:-3], "no end of a head": sound[:len(MAGIC) + 9], "empty": MAGIC,
-                                  "another version": sound.replace(b"1", b"7", 1)}.items():
+                                  "another version": sound.replace(b"2", b"7", 1)}.items():
                 with self.subTest(name):
                     changed.write_bytes(damaged)
                     answer = starling("sim", "--replay", changed)
