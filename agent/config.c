@@ -1195,7 +1195,6 @@ enum err config_compose(const struct config_layer *layers, size_t n_layers, size
     snprintf(c->path, sizeof c->path, "%s", layers[0].file);
     l->reader = (struct option_reader){.file = c->path, .folder = l->folder, .why = out_why};
     c->n_peers = n_peers;
-    c->follow_max = MAX_PEERS; /* a setting of the site file's head, which no layer is */
     e = compose(l, layers, n_layers);
     c->n_peers = 0;
     l->job = NULL; /* borrowed */
