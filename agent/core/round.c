@@ -49,10 +49,13 @@ static void choose_of_graph(struct round_machine *m, uint64_t number) {
   graph_done(&g);
 }
 
+/* Who has finished is there with what it had last. */
 static bool has_chosen_well(const struct round_machine *m) {
-  for (size_t i = 0; i < m->self.n_peers; i++)
-    if (m->peers[i].is_chosen && round_peer_standing(&m->peers[i]) == ERR_OK)
+  for (size_t i = 0; i < m->self.n_peers; i++) {
+    enum err standing = round_peer_standing(&m->peers[i]);
+    if (m->peers[i].is_chosen && (standing == ERR_OK || standing == ERR_FINISHED))
       return true;
+  }
   return false;
 }
 
