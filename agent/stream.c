@@ -32,7 +32,10 @@ static enum err add(struct stream_look *look, const char *name, const struct sta
   char *copy = strdup(name);
   if (copy == NULL)
     return ERR_NO_MEMORY;
-  look->files[look->n++] = (struct stream_file){copy, (uint64_t)st->st_ino, (uint64_t)st->st_size};
+  struct stream_file *file = &look->files[look->n++];
+  file->name = copy;
+  file->inode = (uint64_t)st->st_ino;
+  file->n_bytes = (uint64_t)st->st_size;
   return ERR_OK;
 }
 

@@ -14,7 +14,7 @@ int signed_sketch_compare(const struct signed_sketch *a, const struct signed_ske
 }
 
 enum err signed_sketch_read(const void *bytes, size_t n, struct signed_sketch *out_sketch) {
-  struct signed_sketch s;
+  struct signed_sketch s = {0};
   struct cursor c;
   cursor_init(&c, bytes, n);
   if (cursor_u8(&c) != SIGNED_SKETCH_FORMAT && !c.failed)

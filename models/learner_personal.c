@@ -96,10 +96,9 @@ static enum err finetune(struct learner *l, struct lesson *lesson, const struct 
 }
 
 static enum err ditto(struct learner *l, struct lesson *lesson, const struct work_hook *hook) {
-  struct terms pull = {.n = 1, .list[0] = {.type = &ditto_pull, .work[0] = l->spare}};
-  pull.list[0].numbers[0] = l->config.train.personal.lambda;
+  const double lambda = l->config.train.personal.lambda;
   net_load_from(l->net, l->x, l->spare);
-  lesson->terms = &pull;
+  *lesson->terms = (struct terms){.n = 1, .list[0] = {.type = &ditto_pull, .numbers[0] = lambda, .work[0] = l->spare}};
   enum err e = teach_from(l, l->own.v, lesson, hook);
   return e ? e : take(l);
 }
@@ -160,10 +159,10 @@ static enum err interpolate(struct learner *l, struct lesson *lesson, const stru
 enum err learner_personalise(struct learner *l, uint64_t round, uint32_t sub, const struct work_hook *hook) {
   static enum err (*const run[N_PERSONAL_METHODS])(struct learner *, struct lesson *, const struct work_hook *) = {
       [PERSONAL_FINETUNE] = finetune, [PERSONAL_DITTO] = ditto, [PERSONAL_INTERPOLATE] = interpolate};
-  struct terms none = {0};
+  struct terms terms = {0}; /* the method's own */
   MUST(l->train && !l->pending);
   if (!run[method_of(l)])
     return ERR_OK;
-  struct lesson lesson = {.training = learner_training(l, round, sub), .terms = &none};
+  struct lesson lesson = {.training = learner_training(l, round, sub), .terms = &terms};
   return run[method_of(l)](l, &lesson, hook);
 }

@@ -113,7 +113,8 @@ enum err snapshot_carry(const struct buffer *from, struct buffer *half) {
   if (grown == NULL)
     return ERR_NO_MEMORY;
   memcpy(grown + half->n_bytes, from->bytes + before.n_bytes, n);
-  *half = (struct buffer){grown, half->n_bytes + n};
+  half->bytes = grown;
+  half->n_bytes += n;
   return ERR_OK;
 }
 

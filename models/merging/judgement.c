@@ -58,7 +58,7 @@ double judge_smallest(const double *values, size_t n, size_t k, double *scratch)
 static size_t rank_of(const double *values, size_t n, size_t which) {
   size_t rank = 0;
   for (size_t i = 0; i < n; i++)
-    rank += values[i] < values[which] || (values[i] <= values[which] && i < which);
+    rank += values[i] < values[which] || (i < which && values[i] <= values[which]);
   return rank;
 }
 
