@@ -159,7 +159,7 @@ static enum err commitment_rows(struct store *s, uint64_t job, const struct stor
                                 const struct commitment_files *files) {
   enum err e = commitment_add(s, job, c, sequence, files);
   if (e == ERR_OK)
-    e = tasks_add(s, job, c->label, &c->metrics.tasks);
+    e = tasks_add(s, job, c->label, &c->tasks);
   for (size_t i = 0; e == ERR_OK && i < c->n_contributions; i++) {
     e = contribution_add(s, job, c->label, &c->contributions[i]);
     if (e == ERR_OK)

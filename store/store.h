@@ -173,7 +173,6 @@ struct store_metrics {
   double validation_loss, validation_headline;
   double local_macro_f1, global_macro_f1;
   double local_balanced, global_balanced; /* balanced accuracy */
-  struct store_tasks tasks;
 };
 
 struct store_commitment {
@@ -189,6 +188,7 @@ struct store_commitment {
   double shadow_headline; /* on this site's test split */
   double shadow_seconds;  /* that its training took */
   struct store_metrics metrics;
+  struct store_tasks tasks;
   const struct store_contribution *contributions;
   size_t n_contributions;
   uint64_t sent_bytes, received_bytes; /* on the wire since the last commit */

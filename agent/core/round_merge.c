@@ -245,6 +245,7 @@ struct scribe_job *machine_commit_job(const struct round_machine *m, struct trai
       .shadow_headline = r->shadow_figures.headline,
       .shadow_seconds = r->shadow_figures.seconds,
       .metrics = r->metrics,
+      .tasks = r->tasks,
   };
   return job;
 }

@@ -123,6 +123,7 @@ struct trainer_result {
 
   struct buffer model; /* JOB_MERGE, JOB_ADOPT */
   struct store_metrics metrics;
+  struct store_tasks tasks; /* JOB_MERGE, JOB_ADOPT */
   double
       local_right; /* of the local test, also where it has one class and so no headline; NaN: the task says no classes */
   struct buffer shadow;                                             /* empty: none */

@@ -51,7 +51,7 @@ static void on_committed(void *context, const struct sim_agent *a, const struct 
     digest_blake2b.add(&g->models, c->model, c->n_model);
   own->sent_bytes += c->sent_bytes;
   own->round = c->label.round;
-  put_tasks(&g->histories[a->number], &c->metrics.tasks);
+  put_tasks(&g->histories[a->number], &c->tasks);
   own->local = c->metrics.has_local ? c->metrics.local_headline : __builtin_nan("");
   own->global = c->metrics.has_global ? c->metrics.global_headline : __builtin_nan("");
 }

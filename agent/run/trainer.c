@@ -779,7 +779,7 @@ static enum err evaluate_tasks(struct trainer *t, struct store_tasks *out_tasks)
 /* What the commit stores of the model as it is now. */
 static enum err answer_model(struct trainer *t, bool with_half, struct trainer_result *result) {
   enum err e;
-  if ((e = evaluate_all(t, result)) != ERR_OK || (e = evaluate_tasks(t, &result->metrics.tasks)) != ERR_OK ||
+  if ((e = evaluate_all(t, result)) != ERR_OK || (e = evaluate_tasks(t, &result->tasks)) != ERR_OK ||
       (e = write_model(t, &result->model)) != ERR_OK || (e = shadow_write(&t->shadow, &result->shadow)) != ERR_OK)
     return e;
   return with_half ? write_half(t, &result->half) : ERR_OK;

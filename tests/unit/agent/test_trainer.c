@@ -851,12 +851,12 @@ START_TEST(tasks_come_in_turn_are_judged_and_outlast_a_restart) {
   load(&s);
   struct trainer_result *one = run(&s, job_new(JOB_TRAIN, 1)), *merged = run(&s, job_new(JOB_MERGE, 1));
   ck_assert(one->has_new_task && one->continual.is_on && one->continual.task == 0 && one->continual.n_replay == 0);
-  ck_assert_uint_eq(merged->metrics.tasks.n, 2);
-  ck_assert_double_gt(merged->metrics.tasks.accuracy[0], 0.99); /* one class alone */
-  ck_assert_double_lt(merged->metrics.tasks.accuracy[1], 0.01);
+  ck_assert_uint_eq(merged->tasks.n, 2);
+  ck_assert_double_gt(merged->tasks.accuracy[0], 0.99); /* one class alone */
+  ck_assert_double_lt(merged->tasks.accuracy[1], 0.01);
   struct trainer_result *two = run(&s, job_new(JOB_TRAIN, 2)), *merged_two = run(&s, job_new(JOB_MERGE, 2));
   ck_assert(two->has_new_task && two->continual.task == 1 && two->continual.n_replay == 20);
-  ck_assert_uint_eq(merged_two->metrics.tasks.position, 1);
+  ck_assert_uint_eq(merged_two->tasks.position, 1);
   struct trainer_result *three = run(&s, job_new(JOB_TRAIN, 3));
   ck_assert(!three->has_new_task);
 

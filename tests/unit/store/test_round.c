@@ -729,10 +729,10 @@ START_TEST(the_accuracy_of_each_task_is_kept_by_position) {
     struct round_label label = {.round = r};
     struct round_bytes b = round_bytes(label);
     struct store_commitment c = commitment(&b, label);
-    c.metrics = (struct store_metrics){.tasks = {.n = 3,
-                                                 .position = (uint32_t)(r - 1) / 2,
-                                                 .trained = r <= 2 ? 2 : 0,
-                                                 .accuracy = {0.1 * (double)r, __builtin_nan(""), 0.9}}};
+    c.tasks = (struct store_tasks){.n = 3,
+                                   .position = (uint32_t)(r - 1) / 2,
+                                   .trained = r <= 2 ? 2 : 0,
+                                   .accuracy = {0.1 * (double)r, __builtin_nan(""), 0.9}};
     ck_assert_int_eq(round_publish(s, r, r), ERR_OK);
     ck_assert_int_eq(store_commit(s, &c), ERR_OK);
     ck_assert_int_eq(store_commit(s, &c), ERR_OK); /* told twice */
