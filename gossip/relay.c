@@ -356,7 +356,7 @@ void relay_on_relay(struct gossip *g, struct peer *p, const struct message *m) {
   }
   enum err e = carry(g, p, &m->relay);
   struct message answer = {.type = MESSAGE_NOT_RELAYED, .not_relayed = {.key = m->relay.key, .reason = e}};
-  if (e != ERR_OK)
+  if (e != ERR_OK && neighbour_judge(p) == ERR_OK) /* it may have come by a way that has just gone */
     send_message(g, p, &answer);
 }
 

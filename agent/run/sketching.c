@@ -62,9 +62,9 @@ static void hex_write(const struct digest *d, char out[HEX_BYTES]) {
 /* Without room for it nothing is lost: the next start finds it again. */
 static void keep(const struct sketching *s) {
   char seed[HEX_BYTES], labels[HEX_BYTES];
-  json_t *cells = json_array();
   if (s->path[0] == '\0')
     return;
+  json_t *cells = json_array();
   hex_write(&s->seed, seed);
   hex_write(&s->labels, labels);
   for (size_t i = 0; i < SKETCH_CELLS; i++)

@@ -577,7 +577,7 @@ static const char *judge_rounds(struct fixture *f, const struct acked *acked) {
 
 /* ---- a database of version 1 */
 
-enum { OLD_VERSION = 1, NEW_VERSION = 3, OLD_ROUNDS = 5, OLD_BYTES = 3000 /* of each of its files */ };
+enum { OLD_VERSION = 1, NEW_VERSION = 4, OLD_ROUNDS = 5, OLD_BYTES = 3000 /* of each of its files */ };
 
 static void file_make(const char *path, const void *bytes, size_t n) {
   int fd = (int)syscall(SYS_open, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -84,7 +84,7 @@ START_TEST(random_pairs_are_of_both_sides_and_all_agree) {
   for (size_t i = 0; i < N; i++)
     for (size_t j = 0; j < N; j++)
       n_met += met[i][j];
-  ck_assert_uint_eq(n_met, N * (N - 1)); /* in twenty rounds each was beside each */
+  ck_assert_uint_eq(n_met, (size_t)N * (N - 1)); /* in twenty rounds each was beside each */
   flock_free(f);
 }
 END_TEST
