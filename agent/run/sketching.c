@@ -164,8 +164,15 @@ static bool has_shifted(const struct sketching *s, const struct dataset *train) 
 
 static enum err find_anew(struct sketching *s, const struct learner_config *like, const struct dataset *train,
                           const struct work_hook *hook, struct trainer_result *result) {
+  struct sketching before = *s;
+  s->counts = NULL;
   enum err e = remember(s, train);
-  return e == ERR_OK ? find(s, like, train, hook, result) : e;
+  if (e == ERR_OK)
+    e = find(s, like, train, hook, result);
+  free(e == ERR_OK ? before.counts : s->counts);
+  if (e != ERR_OK)
+    *s = before; /* so that it is looked for again */
+  return e;
 }
 
 enum err sketching_before(struct sketching *s, const struct learner_config *like, const struct dataset *train,

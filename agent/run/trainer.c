@@ -49,8 +49,8 @@ struct trainer {
   struct dataset *global_test;
   struct stream_look stream; /* of the training data, where they are watched */
   struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
-  struct buffer
-      committed; /* the learner's half as it was before the last JOB_RESTORE, until JOB_TRAIN, sealed part and all */
+  struct buffer committed,
+      committed_tasks; /* the learner's half and tasks before the last JOB_RESTORE, until JOB_TRAIN */
   struct shadow shadow;
   struct sketching sketching;
   bool has_unpublished; /* a training succeeded whose x̂' is not durable yet */
@@ -68,10 +68,11 @@ static void unload(struct trainer *t) {
   stream_look_done(&t->stream);
   free(t->scale_text.bytes);
   free(t->committed.bytes);
+  free(t->committed_tasks.bytes);
   t->learner = NULL;
   t->kernels = NULL;
   t->global_test = NULL;
-  t->scale_text = t->committed = (struct buffer){0};
+  t->scale_text = t->committed = t->committed_tasks = (struct buffer){0};
 }
 
 __attribute__((format(printf, 2, 3))) static void say(struct trainer_result *result, const char *format, ...) {
@@ -344,8 +345,12 @@ static enum err load_from(struct trainer *t, const struct trainer_job *job, stru
   }
   if ((e = open_data(t, of_model.n > 0 ? &of_model : &of_half, result)) == ERR_OK &&
       (e = restore(t, &half, &model, result)) == ERR_OK && (e = restore_tasks(t, &sealed, result)) == ERR_OK &&
-      (e = take_warm(t, job, result)) == ERR_OK)
+      (e = take_warm(t, job, result)) == ERR_OK) {
+    if (t->config.site_job->job
+            .is_steps_auto) /* as the half-step that is merged next was trained, so is the own model */
+      learner_set_steps(t->learner, t->half_steps);
     e = open_shadow(t, job, result);
+  }
   if (e == ERR_OK)
     e = start_sketching(t, result);
 out:
@@ -507,7 +512,6 @@ static enum err local_steps(struct trainer *t, const struct trainer_job *job, st
   const struct work_hook hook = {show_progress, t};
   struct train_report report;
   double start = clock_s();
-  result->train_loss = __builtin_nan(""); /* of a training that failed */
   learner_set_steps(t->learner, job->steps);
   enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
   atomic_store(&t->progress, 0);
@@ -567,38 +571,57 @@ static struct continual_figures figures_of(const struct learner *l) {
   return f;
 }
 
-/* Local steps, and whether this site's data still pull where they did. */
-static enum err train_and_look(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+/* Local steps, and what peers and the store get of them. */
+static enum err make_half(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct work_hook hook = {stop_or_go_on, t};
   const struct learner_config like = learner_config(t);
   enum err e;
-  if ((e = sketching_before(&t->sketching, &like, t->data.train, &hook, result)) != ERR_OK ||
-      (e = local_steps(t, job, result)) != ERR_OK)
+  if ((e = local_steps(t, job, result)) != ERR_OK ||
+      (e = sketching_after(&t->sketching, &like, t->data.train, &hook, result)) != ERR_OK ||
+      (e = encode(t, job->start_chain, result)) != ERR_OK)
     return e;
-  return sketching_after(&t->sketching, &like, t->data.train, &hook, result);
+  return keep_half(t, job->wants_copy_root, result);
+}
+
+/* Only what was begun can be undone: before it, the learner's last training is that of another round. */
+static enum err make_half_or_nothing(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  enum err e = make_half(t, job, result);
+  if (e != ERR_OK) {
+    buffer_free(&result->payload);
+    learner_undo(t->learner);
+  }
+  return e;
+}
+
+/* Whether this site's data still pull where they did, and the round's training. */
+static enum err look_and_train(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  const struct work_hook hook = {stop_or_go_on, t};
+  const struct learner_config like = learner_config(t);
+  result->train_loss = __builtin_nan(""); /* of a training that failed */
+  enum err e = sketching_before(&t->sketching, &like, t->data.train, &hook, result);
+  return e == ERR_OK ? make_half_or_nothing(t, job, result) : e;
+}
+
+static void forget_committed(struct trainer *t) {
+  buffer_free(&t->committed);
+  buffer_free(&t->committed_tasks);
 }
 
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
-  buffer_free(&t->committed);
+  forget_committed(t);
   look_at_host(t);
   shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
   shadow_round(&t->shadow, clock_s());
   const struct continual_figures before = figures_of(t->learner);
   watch(t, result);
-  enum err e;
-  if ((e = train_and_look(t, job, result)) == ERR_OK && (e = encode(t, job->start_chain, result)) == ERR_OK)
-    e = keep_half(t, job->wants_copy_root, result);
+  enum err e = look_and_train(t, job, result);
   t->has_unpublished = e == ERR_OK;
   const struct continual_figures after = figures_of(t->learner);
   result->has_new_task = e == ERR_OK && after.is_on && (!before.is_on || before.position != after.position);
-  if (e == ERR_OK) {
+  if (e == ERR_OK)
     shadow_owe(&t->shadow, job->label, job->rate_scale, job->steps);
-  } else {
-    buffer_free(&result->payload);
-    learner_undo(t->learner);
-  }
   return e;
 }
 
@@ -859,20 +882,29 @@ static enum err read_import(struct trainer *t, const struct trainer_job *job) {
   return learner_go_on_from(t->learner, learner_values(t->learner), false);
 }
 
+/* As bytes that are read back without any memory: the way back cannot fail. */
 static enum err keep_committed(struct trainer *t) {
-  size_t n = learner_half_bytes(t->learner);
-  buffer_free(&t->committed);
+  const struct continual *tasks = learner_continual(t->learner);
+  size_t n = learner_half_bytes(t->learner), n_tasks = tasks != NULL ? continual_bytes(tasks) : 0;
+  forget_committed(t);
   t->committed = (struct buffer){malloc(n), n};
-  if (t->committed.bytes == NULL)
+  t->committed_tasks = (struct buffer){malloc(n_tasks + 1), n_tasks};
+  if (t->committed.bytes == NULL || t->committed_tasks.bytes == NULL) {
+    forget_committed(t);
     return ERR_NO_MEMORY;
+  }
   learner_half_write(t->learner, t->committed.bytes);
-  return snapshot_seal(&t->config.at_rest, t->learner, &t->committed);
+  if (tasks != NULL)
+    continual_write(tasks, t->committed_tasks.bytes);
+  return ERR_OK;
 }
 
 static void take_committed(struct trainer *t) {
-  struct buffer sealed, half = snapshot_unsealed(&t->committed, &sealed);
-  MUST(learner_half_read(t->learner, half.bytes, half.n_bytes) == ERR_OK);
-  MUST(snapshot_unseal(&t->config.at_rest, &sealed, t->learner) == ERR_OK);
+  const struct buffer *half = &t->committed, *of_tasks = &t->committed_tasks;
+  struct continual *tasks = learner_continual(t->learner);
+  MUST(learner_half_read(t->learner, half->bytes, half->n_bytes) == ERR_OK);
+  if (tasks != NULL)
+    MUST(continual_read(tasks, of_tasks->bytes, of_tasks->n_bytes) == ERR_OK);
 }
 
 /* What was trained and not published is forgotten first, so that a failure leaves what was committed. */

@@ -359,6 +359,72 @@ START_TEST(a_failed_training_leaves_the_model_as_committed) {
 }
 END_TEST
 
+static void append_points(const char *path, size_t n);
+
+/* What comes before the local steps can fail, too: then there is nothing of this round to undo, and the round before stays. */
+START_TEST(a_training_that_never_began_undoes_none_before) {
+  struct site s;
+  site_init(&s, 1);
+  s.config.watch = true;
+  s.config.job.cluster = (struct cluster_settings){.is_on = true, .steps = 20, .shift = 0.1};
+  s.config.job.train.personal.method = PERSONAL_FINETUNE; /* after which nothing can be undone */
+  site_start(&s);
+  load(&s);
+  static float three[] = {1, 1, 1};
+  const struct class_weights fitting = s.config.job.train.class_weights;
+  for (uint64_t round = 1; round <= 3; round += 2) {
+    append_points(s.path, 200 * round); /* of one class: the labels shift */
+    s.config.job.train.class_weights = (struct class_weights){.rule = CLASS_WEIGHTS_GIVEN, .values = three, .n = 3};
+    struct trainer_result *before = merge_nothing(&s, round), *r = run(&s, job_new(JOB_TRAIN, round));
+    ck_assert_int_eq(r->error, ERR_CONTRACT);
+    ck_assert(isnan(r->train_loss) && !r->has_sketch && r->payload.bytes == NULL);
+    trainer_result_free(r);
+    struct trainer_result *after = merge_nothing(&s, round);
+    const struct buffer *a = &before->model, *b = &after->model;
+    ck_assert_mem_eq(a->bytes, b->bytes, 64 + 4 * schema_parameters(s.schema)); /* x; v is made anew each time */
+    s.config.job.train.class_weights = fitting;
+    trainer_result_free(before);
+    trainer_result_free(after);
+    r = train(&s, round + 1, round == 1);
+    ck_assert(r->has_sketch); /* what could not be looked for then is now */
+    trainer_result_free(r);
+    trainer_result_free(merge_nothing(&s, round + 1));
+  }
+  site_done(&s);
+}
+END_TEST
+
+/* By the swarm's number of steps: the own model of a half-step that is merged after a restart. */
+START_TEST(a_restart_repeats_the_own_models_steps) {
+  struct site s;
+  site_init(&s, 1);
+  s.config.job.is_steps_auto = true;
+  s.config.job.train.personal = (struct personal_config){.method = PERSONAL_DITTO, .lambda = 0.1};
+  site_start(&s);
+  load(&s);
+  struct trainer_job *job = job_new(JOB_TRAIN, 1);
+  job->start_chain = true;
+  job->steps = 7;
+  struct trainer_result *trained = run(&s, job), *merged = merge_nothing(&s, 1);
+  ck_assert_uint_eq(trained->local_steps, 7);
+  site_stop(&s);
+  site_start(&s);
+  trainer_set_shadow(s.trainer, (struct buffer){0}, false, trained->local_steps);
+  job = job_new(JOB_LOAD, 0);
+  job->half = trained->half;
+  trained->half = (struct buffer){0}; /* now the job's */
+  struct trainer_result *r = run(&s, job), *again = merge_nothing(&s, 1);
+  ck_assert_msg(r->error == ERR_OK, "%s", r->sentence);
+  ck_assert_uint_eq(again->model.n_bytes, merged->model.n_bytes);
+  ck_assert_mem_eq(again->model.bytes, merged->model.bytes, merged->model.n_bytes);
+  trainer_result_free(trained);
+  trainer_result_free(merged);
+  trainer_result_free(r);
+  trainer_result_free(again);
+  site_done(&s);
+}
+END_TEST
+
 START_TEST(a_restart_repeats_the_bits) {
   struct site s;
   site_init(&s, 1);
@@ -1019,6 +1085,7 @@ int main(void) {
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
       a_snapshot_of_another_model_is_refused, a_training_is_answered_with_payload_and_half,
       a_training_takes_the_steps_of_its_job, alone_it_learns, a_failed_training_leaves_the_model_as_committed,
+      a_training_that_never_began_undoes_none_before, a_restart_repeats_the_own_models_steps,
       a_restart_repeats_the_bits, the_scale_comes_back_with_the_model, a_snapshot_splits_into_learner_and_scale,
       two_sites_average_to_the_same_model, a_copy_made_of_links_equals_the_senders,
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
