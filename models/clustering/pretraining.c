@@ -16,6 +16,8 @@ static struct learner_config config_like(const struct learner_config *like, uint
   config.n_copies = 0;
   config.continual = NULL;
   config.train.proximal = 0;
+  config.train.control_variates = false;
+  config.train.personal = (struct personal_config){0};
   return config;
 }
 

@@ -64,6 +64,25 @@ START_TEST(a_sketch_hangs_on_data_alone) {
 }
 END_TEST
 
+/* What the job's training does beside is left out. */
+START_TEST(a_sketch_takes_no_notice_of_personal_layers_and_methods) {
+  struct site s;
+  struct sketch first, other;
+  site_init(&s, 1, false);
+  schema_free(s.schema);
+  s.schema = toy_schema("dense 16, relu, dense classes personal", &s.contract);
+  s.config.schema = s.schema;
+  ck_assert_int_eq(pretraining_sketch(&s.config, N_STEPS, &s.train, &seed, NULL, &first), ERR_OK);
+  s.config.train.personal = (struct personal_config){.method = PERSONAL_PARTIAL, .head_epochs = 2};
+  ck_assert_int_eq(pretraining_sketch(&s.config, N_STEPS, &s.train, &seed, NULL, &other), ERR_OK);
+  ck_assert_mem_eq(&first, &other, sizeof first);
+  s.config.train.control_variates = true; /* which goes with no momentum */
+  ck_assert_int_eq(pretraining_sketch(&s.config, N_STEPS, &s.train, &seed, NULL, &other), ERR_OK);
+  ck_assert_mem_eq(&first, &other, sizeof first);
+  site_done(&s);
+}
+END_TEST
+
 START_TEST(sites_that_number_classes_alike_are_alike) {
   for (uint64_t story = 2; story < 6; story++) {
     struct sketch a = sketch_at(1, false, N_STEPS), like = sketch_at(story, false, N_STEPS),
@@ -91,6 +110,6 @@ START_TEST(it_can_be_stopped) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("pretraining", a_sketch_hangs_on_data_alone, sites_that_number_classes_alike_are_alike,
-                   it_can_be_stopped);
+  return SUITE_RUN("pretraining", a_sketch_hangs_on_data_alone, a_sketch_takes_no_notice_of_personal_layers_and_methods,
+                   sites_that_number_classes_alike_are_alike, it_can_be_stopped);
 }
