@@ -452,6 +452,9 @@ static enum err check_continual_uses(struct loader *l) {
   if (job->train.label_smoothing > 0)
     return FAIL(l, GROUP_JOB, "train.label_smoothing", ERR_RANGE,
                 "does not go with continual.tasks, where not every class counts; remove one of them");
+  if (job->train.class_weights.rule != CLASS_WEIGHTS_NONE && c->tasks.kind == INCREMENT_DOMAIN)
+    return FAIL(l, GROUP_JOB, "train.class_weights", ERR_RANGE,
+                "are of classes, and domain-incremental outputs are places in a group; remove the line");
   if (c->replay_use == REPLAY_AGEM && c->replay == 0)
     return FAIL(l, GROUP_JOB, "continual.replay_use", ERR_RANGE, "a-gem needs samples; write continual.replay: 100");
   if (c->lwf && c->replay > 0 && c->replay_use == REPLAY_MIXED)

@@ -213,6 +213,10 @@ static const struct {
      "a.job.yaml:10:9: ", "class-incremental"},
     {NULL, GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\ntrain: { label_smoothing: 0.1 }\n",
      ERR_RANGE, "a.job.yaml:10:27: ", "continual.tasks"},
+    {NULL,
+     GOOD_JOB "continual:\n  kind: domain-incremental\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\n"
+              "train: { class_weights: balanced }\n",
+     ERR_RANGE, "a.job.yaml:11:25: ", "places in a group"},
     {GOOD_SITE "    continual: { offset: 1 }\n", NULL, ERR_SYNTAX,
      "site.yaml:6:26: ", "the job has no continual.tasks"},
     {GOOD_SITE "    continual: { offset: part }\n", GOOD_JOB "continual:\n  tasks: [ [ ok ], [ bad ] ]\n  rounds: 3\n",
