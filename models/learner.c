@@ -389,14 +389,17 @@ enum err learner_attach(struct learner *l, const struct dataset *train,
   enum err e = check_sets(l, train, tests);
   if (!e)
     e = weigh_classes(l, train);
-  if (e)
+  if (!e && !(l->order = calloc(train->n, sizeof *l->order)))
+    e = ERR_NO_MEMORY;
+  if (!e && learner_has_tasks(&l->config))
+    e = continual_open(l->config.continual, train, l->n, l->config.train_seed, l->config.part, &l->continual);
+  if (e) {
+    free(l->weights);
+    free(l->order);
+    l->weights = NULL;
+    l->order = NULL;
     return e;
-  l->order = calloc(train->n, sizeof *l->order);
-  if (!l->order)
-    return ERR_NO_MEMORY;
-  if (learner_has_tasks(&l->config) &&
-      (e = continual_open(l->config.continual, train, l->n, l->config.train_seed, l->config.part, &l->continual)))
-    return e;
+  }
   l->train = train;
   memcpy(l->tests, tests, sizeof l->tests);
   return ERR_OK;

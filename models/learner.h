@@ -111,8 +111,8 @@ struct train_report {
 MUST_USE enum err learner_train(struct learner *l, uint64_t round, uint32_t sub, double rate_scale,
                                 const struct work_hook *hook, struct train_report *out_report);
 
-/* Takes the last learner_train back, whether it failed or not: x and what the optimiser knows are as they were before, to the bit.
- * Once, and as long as nothing else has changed x. */
+/* Takes the last learner_train back, whether it failed or not: x, what the optimiser knows, what training terms keep and where the
+ * tasks stand are as they were before, to the bit. Once, as long as nothing else has changed x, and never without one. */
 void learner_undo(struct learner *l);
 
 /* Encodes the own update into out_payload, which has room for learner_payload_bound bytes. start_chain: a full f32 payload x

@@ -53,7 +53,6 @@ enum err learner_merge(struct learner *l, struct contribution *contributions, si
     return e;
   learner_take_shared(l);
   l->has_step = false;
-  terms_merged(&l->added);
   for (size_t i = 0; i < n; i++)
     settle(l, &contributions[i], &l->merging[i], m.bound);
   return ERR_OK;

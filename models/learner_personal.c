@@ -103,7 +103,7 @@ static enum err ditto(struct learner *l, struct lesson *lesson, const struct wor
   return e ? e : take(l);
 }
 
-/* v + (mixture' − mixture)/α: as v's own steps, of which the mixture makes α. */
+/* v + (mixture' − mixture)/α: as v's own steps, of which the mixture makes α. The v before then stands where the mixture did. */
 static enum err take_mixture(struct learner *l) {
   net_store_to(l->net, l->before.x, l->spare);
   for (size_t i = 0; i < l->n; i++) {
@@ -113,6 +113,7 @@ static enum err take_mixture(struct learner *l) {
   if (!floats_finite(l->spare, l->n))
     return ERR_NON_FINITE;
   learner_swap(&l->own.v, &l->spare);
+  learner_swap(&l->own.served, &l->spare);
   return ERR_OK;
 }
 
@@ -148,8 +149,8 @@ static enum err interpolate(struct learner *l, struct lesson *lesson, const stru
     if (!e)
       e = take_mixture(l);
   }
-  if (!e && l->tests[TEST_VALIDATION])
-    e = find_alpha(l, hook, &best);
+  if (!e && l->tests[TEST_VALIDATION] && (e = find_alpha(l, hook, &best)) && alpha > 0)
+    learner_swap(&l->own.v, &l->own.served);
   if (!e)
     l->own.alpha += (best - alpha) / 2;
   learner_own_mix(l);

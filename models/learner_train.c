@@ -241,6 +241,7 @@ static void begin(struct learner *l) {
   l->before.n_taken = l->n_taken;
   l->before.own_step = l->own_step;
   l->before.is_known = true;
+  terms_keep(&l->added, l->n);
   net_load_from(l->net, l->before.x, l->x);
   for (size_t i = 0; i < learner_states(l); i++)
     net_load_from(l->net, l->before.states[i], l->states[i]);
@@ -355,6 +356,8 @@ void learner_undo(struct learner *l) {
   MUST(l->before.is_known);
   swap_before(l);
   terms_undo(&l->added);
+  if (l->continual)
+    continual_undo(l->continual);
   l->n_taken = l->before.n_taken;
   l->own_step = l->before.own_step;
   l->before.is_known = l->pending = l->has_step = false;

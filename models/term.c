@@ -137,10 +137,13 @@ static void keep_before(struct term *t, size_t n_values) {
   memcpy(t->before.numbers, t->numbers, sizeof t->numbers);
 }
 
+void terms_keep(struct terms *t, size_t n_values) {
+  for (size_t i = 0; i < t->n; i++)
+    keep_before(&t->list[i], n_values);
+}
+
 enum err terms_begin(struct terms *t, const struct training *training) {
   enum err e = ERR_OK;
-  for (size_t i = 0; i < t->n; i++)
-    keep_before(&t->list[i], training->n_values);
   for (size_t i = 0; i < t->n && !e; i++)
     if (t->list[i].type->begin)
       e = t->list[i].type->begin(&t->list[i], training);
@@ -173,12 +176,6 @@ void terms_undo(struct terms *t) {
     }
     memcpy(term->numbers, term->before.numbers, sizeof term->numbers);
   }
-}
-
-void terms_merged(struct terms *t) {
-  for (size_t i = 0; i < t->n; i++)
-    if (t->list[i].type->merged)
-      t->list[i].type->merged(&t->list[i]);
 }
 
 void terms_forget(struct terms *t) {

@@ -101,9 +101,6 @@ struct term_type {
   /* In each step; NULL: nothing to do there. An error ends the training. */
   enum err (*at[N_TERM_STAGES])(struct term *t, const struct training *training, const struct term_batch *b);
 
-  /* What peers sent was merged into the model. NULL: nothing to do. */
-  void (*merged)(struct term *t);
-
   /* The model did not come from a training and a merge: it was adopted or imported. NULL: what is kept stays. */
   void (*forget)(struct term *t);
 };
@@ -137,14 +134,16 @@ bool terms_need_gradient(const struct train_config *c);
 /* Whether one of these acts there. */
 bool terms_have(const struct terms *t, enum term_stage stage);
 
+/* Once before terms_begin, and before anything else of a training that may fail: what terms_undo gives back. */
+void terms_keep(struct terms *t, size_t n_values);
+
 MUST_USE enum err terms_begin(struct terms *t, const struct training *training);
 MUST_USE enum err terms_end(struct terms *t, const struct training *training);
 MUST_USE enum err terms_at(struct terms *t, enum term_stage stage, const struct training *training,
                            const struct term_batch *b);
 
-/* What is kept is as it was before terms_begin. */
+/* What is kept is as it was at terms_keep. */
 void terms_undo(struct terms *t);
-void terms_merged(struct terms *t);
 void terms_forget(struct terms *t);
 
 /* Whether all that is kept is finite. */

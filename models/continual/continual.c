@@ -16,6 +16,15 @@ static const double LWF_TEMPERATURE = 2;
 /* Arrays of a model's length that are kept: F, θ*, the teacher. */
 enum kept { KEPT_IMPORTANCE, KEPT_ANCHOR, KEPT_TEACHER, N_KEPT };
 
+/* Where it stands. */
+struct turn {
+  bool has_begun;
+  uint32_t position, n_done, task;
+  uint64_t first, arrived; /* samples of the present task are those from first on that have arrived */
+  enum drift_test found;   /* what ended the task before */
+  double found_p;
+};
+
 struct continual {
   const struct continual_config *config;
   const struct dataset *train;
@@ -24,15 +33,21 @@ struct continual {
   uint32_t part;
 
   /* the state */
-  bool has_begun;
-  uint32_t position, n_done, task;
+  struct turn at;
   bool *is_seen;              /* [n_classes] */
-  uint64_t first, arrived;    /* samples of the present task are those from first on that have arrived */
-  struct drift_sample before; /* what is known of them */
-  enum drift_test found;      /* what ended the task before */
-  double found_p;
-  struct rehearsal *buffer; /* NULL: none */
-  float *kept[N_KEPT];      /* [n] in the order of the model; NULL: not wanted */
+  struct drift_sample before; /* what is known of the samples of the present task */
+  struct rehearsal *buffer;   /* NULL: none */
+  float *kept[N_KEPT];        /* [n] in the order of the model; NULL: not wanted */
+
+  /* the state before the last continual_begin: where no task ended, only what every turn may change */
+  struct {
+    bool is_known;
+    struct turn at;
+    bool *is_seen;
+    struct drift_sample before;
+    uint8_t *whole; /* [n_whole] as bytes, where a task ended; else NULL */
+    size_t n_whole;
+  } undo;
 
   /* what a training works with */
   float *laid[N_KEPT]; /* [n_floats] the same in the net's layout */
@@ -84,11 +99,11 @@ static uint64_t arrived_at(const struct continual *c, uint64_t round) {
 /* The samples of the present task, into `samples`. */
 static void list_samples(struct continual *c) {
   const struct task_list *tasks = &c->config->tasks;
-  size_t end = detects(c->config) && c->arrived < c->train->n ? (size_t)c->arrived : c->train->n;
+  size_t end = detects(c->config) && c->at.arrived < c->train->n ? (size_t)c->at.arrived : c->train->n;
   c->n_samples = 0;
-  for (size_t i = detects(c->config) ? (size_t)c->first : 0; i < end; i++) {
+  for (size_t i = detects(c->config) ? (size_t)c->at.first : 0; i < end; i++) {
     uint16_t task = tasks->task_of[c->train->labels[i]];
-    if (detects(c->config) ? task != NO_TASK : task == c->task)
+    if (detects(c->config) ? task != NO_TASK : task == c->at.task)
       c->samples[c->n_samples++] = (uint32_t)i;
   }
 }
@@ -108,9 +123,12 @@ static enum err allocate(struct continual *c) {
   size_t n_classes = c->config->tasks.n_classes;
   c->before = (struct drift_sample){.labels = calloc(n_classes + 1, sizeof(uint64_t)), .n_classes = n_classes};
   c->now = (struct drift_sample){.labels = calloc(n_classes + 1, sizeof(uint64_t)), .n_classes = n_classes};
-  c->is_seen = calloc(c->config->tasks.n_classes + 1, sizeof *c->is_seen);
+  c->undo.before = (struct drift_sample){.labels = calloc(n_classes + 1, sizeof(uint64_t)), .n_classes = n_classes};
+  c->undo.is_seen = calloc(n_classes + 1, sizeof *c->undo.is_seen);
+  c->is_seen = calloc(n_classes + 1, sizeof *c->is_seen);
   c->samples = calloc(c->train->n + 1, sizeof *c->samples);
-  bool has_all = c->is_seen && c->samples && c->before.labels && c->now.labels;
+  bool has_all =
+      c->is_seen && c->samples && c->before.labels && c->now.labels && c->undo.is_seen && c->undo.before.labels;
   for (enum kept k = 0; k < N_KEPT; k++)
     has_all = has_all && (!wants(c->config, k) || (c->kept[k] = floats_new(c->n)));
   if (!has_all)
@@ -194,6 +212,9 @@ void continual_free(struct continual *c) {
   for (enum kept k = 0; k < N_KEPT; k++)
     free(c->kept[k]);
   rehearsal_free(c->buffer);
+  free(c->undo.whole);
+  free(c->undo.before.labels);
+  free(c->undo.is_seen);
   free(c->is_seen);
   free(c->before.labels);
   free(c->now.labels);
@@ -285,13 +306,13 @@ static void gradient_of_one(struct continual *c, const struct continual_turn *t,
 /* F of the task that ends, in the order of the model, into the place of the teacher's or anchor's layout: a scratch array. */
 static enum err measure_fisher(struct continual *c, const struct continual_turn *t, float *out_f) {
   struct rng rng;
-  train_stream(&rng, STREAM_FISHER, c->train_seed, c->part, c->position, 0);
+  train_stream(&rng, STREAM_FISHER, c->train_seed, c->part, c->at.position, 0);
   rng_shuffle(&rng, c->samples, c->n_samples);
   size_t n = c->n_samples < c->config->ewc_samples ? c->n_samples : c->config->ewc_samples, n_ranges;
   const struct net_range *ranges = net_trained(t->net, &n_ranges);
   memset(out_f, 0, c->n_floats * sizeof *out_f);
   memset(c->other, 0, c->n_floats * sizeof *c->other);
-  count_outputs(c, c->task);
+  count_outputs(c, c->at.task);
   for (size_t i = 0; i < n; i++) {
     enum err e = dataset_gather(c->train, &c->samples[i], 1, net_input(t->net));
     if (e)
@@ -304,11 +325,54 @@ static enum err measure_fisher(struct continual *c, const struct continual_turn 
   return ERR_OK;
 }
 
-/* What may fail comes first. */
+/* ---- taking a turn back */
+
+static void forget_before(struct continual *c) {
+  free(c->undo.whole);
+  c->undo.whole = NULL;
+  c->undo.is_known = false;
+}
+
+static void keep_turn(struct continual *c) {
+  forget_before(c);
+  c->undo.is_known = true;
+  c->undo.at = c->at;
+  memcpy(c->undo.is_seen, c->is_seen, c->config->tasks.n_classes * sizeof *c->is_seen);
+  drift_sample_copy(&c->undo.before, &c->before);
+}
+
+/* Buffer and arrays change where a task ends alone. */
+static enum err keep_whole(struct continual *c) {
+  c->undo.n_whole = continual_bytes(c);
+  c->undo.whole = malloc(c->undo.n_whole);
+  if (!c->undo.whole)
+    return ERR_NO_MEMORY;
+  continual_write(c, c->undo.whole);
+  return ERR_OK;
+}
+
+void continual_undo(struct continual *c) {
+  if (!c->undo.is_known)
+    return;
+  if (c->undo.whole)
+    MUST(continual_read(c, c->undo.whole, c->undo.n_whole) == ERR_OK);
+  c->at = c->undo.at;
+  memcpy(c->is_seen, c->undo.is_seen, c->config->tasks.n_classes * sizeof *c->is_seen);
+  drift_sample_copy(&c->before, &c->undo.before);
+  c->n_samples = 0;
+  if (c->at.has_begun)
+    list_samples(c);
+  forget_before(c);
+}
+
+/* ---- the end of a task, whole */
+
 static enum err consolidate(struct continual *c, const struct continual_turn *t) {
   float *f = c->laid[KEPT_IMPORTANCE]; /* free between trainings */
+  enum err e = keep_whole(c);
   list_samples(c);
-  enum err e = c->config->ewc > 0 ? measure_fisher(c, t, f) : ERR_OK;
+  if (!e && c->config->ewc > 0)
+    e = measure_fisher(c, t, f);
   list_samples(c);
   if (!e && c->buffer)
     e = rehearsal_offer(c->buffer, c->train, c->samples, c->n_samples);
@@ -319,7 +383,7 @@ static enum err consolidate(struct continual *c, const struct continual_turn *t)
                     c->kept[KEPT_ANCHOR]);
   if (c->config->lwf)
     memcpy(c->kept[KEPT_TEACHER], t->values, c->n * sizeof *t->values);
-  c->n_done++;
+  c->at.n_done++;
   return ERR_OK;
 }
 
@@ -332,13 +396,13 @@ static void see(struct continual *c, size_t class) {
 
 static enum err turn_by_rounds(struct continual *c, const struct continual_turn *t) {
   size_t position = continual_position(c->config, t->round);
-  enum err e = c->has_begun && position != c->position ? consolidate(c, t) : ERR_OK;
+  enum err e = c->at.has_begun && position != c->at.position ? consolidate(c, t) : ERR_OK;
   if (e)
     return e;
-  c->position = (uint32_t)position;
-  c->task = (uint32_t)continual_task_at(c->config, position);
+  c->at.position = (uint32_t)position;
+  c->at.task = (uint32_t)continual_task_at(c->config, position);
   for (size_t class = 0; class < c->config->tasks.n_classes; class ++)
-    if (c->config->tasks.task_of[class] == c->task)
+    if (c->config->tasks.task_of[class] == c->at.task)
       see(c, class);
   return ERR_OK;
 }
@@ -403,39 +467,40 @@ static uint32_t task_of_most(struct continual *c) {
 /* The samples among which a boundary was found may be of both sides, so that those after them are the first to compare with. */
 static enum err turn_by_drift(struct continual *c, const struct continual_turn *t) {
   uint64_t arrived = arrived_at(c, t->round);
-  if (c->arrived > c->train->n) { /* samples of before are gone: what is left is of the present task */
-    c->arrived = c->train->n;
-    c->first = 0;
+  if (c->at.arrived > c->train->n) { /* samples of before are gone: what is left is of the present task */
+    c->at.arrived = c->train->n;
+    c->at.first = 0;
   }
-  enum err e = arrived > c->arrived ? look_at_new(c, t, c->arrived, arrived) : ERR_OK;
-  if (e || arrived <= c->arrived)
+  enum err e = arrived > c->at.arrived ? look_at_new(c, t, c->at.arrived, arrived) : ERR_OK;
+  if (e || arrived <= c->at.arrived)
     return e;
   double p;
   enum drift_test found = drift_judge(&c->before, &c->now, c->config->false_alarm, &p);
   if (found && (e = consolidate(c, t)))
     return e;
   if (found) {
-    c->position = c->position + 1 < MAX_TASKS ? c->position + 1 : MAX_TASKS - 1;
-    c->first = c->arrived;
-    c->found = found;
-    c->found_p = p;
+    c->at.position = c->at.position + 1 < MAX_TASKS ? c->at.position + 1 : MAX_TASKS - 1;
+    c->at.first = c->at.arrived;
+    c->at.found = found;
+    c->at.found_p = p;
     drift_sample_clear(&c->before);
   } else {
     drift_sample_add(&c->before, &c->now);
   }
-  c->arrived = arrived;
+  c->at.arrived = arrived;
   list_samples(c);
-  c->task = task_of_most(c);
+  c->at.task = task_of_most(c);
   return ERR_OK;
 }
 
 enum err continual_begin(struct continual *c, const struct continual_turn *t) {
+  keep_turn(c);
   enum err e = fit(c, net_floats(t->net), t->max_batch);
   if (!e)
     e = detects(c->config) ? turn_by_drift(c, t) : turn_by_rounds(c, t);
   if (e)
     return e;
-  c->has_begun = true;
+  c->at.has_begun = true;
   list_samples(c);
   for (enum kept k = 0; k < N_KEPT; k++)
     if (c->kept[k])
@@ -453,7 +518,7 @@ const uint32_t *continual_samples(const struct continual *c, size_t *out_n) {
 
 /* 1/t */
 static double share_of_new(const struct continual *c) {
-  return 1 / (double)(c->n_done + 1);
+  return 1 / (double)(c->at.n_done + 1);
 }
 
 static bool rehearses(const struct continual *c) {
@@ -461,7 +526,7 @@ static bool rehearses(const struct continual *c) {
 }
 
 static bool is_taught(const struct continual *c) {
-  return c->config->lwf && c->n_done > 0;
+  return c->config->lwf && c->at.n_done > 0;
 }
 
 void continual_before(struct continual *c, struct net *net, size_t n) {
@@ -474,13 +539,13 @@ static void distil(struct continual *c, const float *z, size_t n, size_t k, floa
   const struct task_list *tasks = &c->config->tasks;
   double share = (1 - share_of_new(c)) / (double)n;
   for (size_t p = 0; p < tasks->n_tasks; p++) {
-    size_t n_heads = tasks->kind == INCREMENT_TASK ? c->n_done : 1;
-    bool is_past = p != c->task;
+    size_t n_heads = tasks->kind == INCREMENT_TASK ? c->at.n_done : 1;
+    bool is_past = p != c->at.task;
     for (size_t o = 0; o < k; o++) {
       bool of_task = tasks->kind == INCREMENT_DOMAIN || (o < tasks->n_classes && c->is_seen[o]);
       c->counts[o] = of_task && task_list_counts(tasks, c->is_seen, p, o);
       if (tasks->kind == INCREMENT_CLASS)
-        c->counts[o] = c->counts[o] && tasks->task_of[o] != c->task;
+        c->counts[o] = c->counts[o] && tasks->task_of[o] != c->at.task;
     }
     for (size_t i = 0; i < n && is_past; i++)
       (void)distil_row(c->old_z + i * k, z + i * k, c->counts, k, LWF_TEMPERATURE, share / (double)n_heads,
@@ -521,23 +586,23 @@ void continual_on_gradient(struct continual *c, struct net *net, const struct lo
     rehearse(c, net, loss, w, 1, 0, c->other, n);
     (void)agem_project(g, c->other, c->n_floats);
   }
-  for (size_t r = 0; r < n_ranges && c->config->ewc > 0 && c->n_done > 0; r++) {
+  for (size_t r = 0; r < n_ranges && c->config->ewc > 0 && c->at.n_done > 0; r++) {
     size_t at = ranges[r].offset;
     ewc_gradient(c->config->ewc, c->laid[KEPT_IMPORTANCE] + at, c->laid[KEPT_ANCHOR] + at, w + at, ranges[r].n, g + at);
   }
 }
 
 struct continual_status continual_status(const struct continual *c) {
-  return (struct continual_status){.has_begun = c->has_begun,
-                                   .position = c->position,
-                                   .task = c->task,
+  return (struct continual_status){.has_begun = c->at.has_begun,
+                                   .position = c->at.position,
+                                   .task = c->at.task,
                                    .n_tasks = c->config->tasks.n_tasks,
-                                   .n_done = c->n_done,
+                                   .n_done = c->at.n_done,
                                    .n_replay = c->buffer ? rehearsal_samples(c->buffer) : 0,
-                                   .n_arrived = detects(c->config) ? (size_t)c->arrived : c->train->n,
+                                   .n_arrived = detects(c->config) ? (size_t)c->at.arrived : c->train->n,
                                    .n_samples = c->n_samples,
-                                   .found = c->found,
-                                   .found_p = c->found_p};
+                                   .found = c->at.found,
+                                   .found_p = c->at.found_p};
 }
 
 /* ---- as bytes
@@ -597,15 +662,15 @@ void continual_write(const struct continual *c, uint8_t *out_bytes) {
   struct writer w;
   writer_init(&w, out_bytes, continual_bytes(c));
   writer_bytes(&w, state_magic, sizeof state_magic);
-  const uint32_t head[] = {STATE_VERSION, c->has_begun, c->position,
-                           c->n_done,     c->task,      (uint32_t)c->config->tasks.n_classes,
-                           parts_of(c),   c->found};
+  const uint32_t head[] = {STATE_VERSION, c->at.has_begun, c->at.position,
+                           c->at.n_done,  c->at.task,      (uint32_t)c->config->tasks.n_classes,
+                           parts_of(c),   c->at.found};
   for (size_t i = 0; i < sizeof head / sizeof *head; i++)
     writer_u32(&w, head[i]);
   writer_u64(&w, c->n);
-  writer_u64(&w, c->first);
-  writer_u64(&w, c->arrived);
-  writer_f64(&w, c->found_p);
+  writer_u64(&w, c->at.first);
+  writer_u64(&w, c->at.arrived);
+  writer_f64(&w, c->at.found_p);
   for (size_t i = 0; i < c->config->tasks.n_classes; i++)
     writer_u8(&w, c->is_seen[i]);
   if (detects(c->config))
@@ -618,22 +683,15 @@ void continual_write(const struct continual *c, uint8_t *out_bytes) {
   MUST(writer_end(&w) == ERR_OK);
 }
 
-struct head {
-  bool has_begun;
-  uint32_t position, n_done, task, found;
-  uint64_t first, arrived;
-  double found_p;
-};
-
-static enum err head_read(const struct continual *c, struct cursor *at, struct head *out) {
+static enum err head_read(const struct continual *c, struct cursor *at, struct turn *out) {
   char magic[STATE_MAGIC_BYTES];
   cursor_bytes(at, magic, sizeof magic);
   uint32_t version = cursor_u32(at), begun = cursor_u32(at);
-  struct head h = {.has_begun = begun == 1, .position = cursor_u32(at)};
+  struct turn h = {.has_begun = begun == 1, .position = cursor_u32(at)};
   h.n_done = cursor_u32(at);
   h.task = cursor_u32(at);
   uint32_t n_classes = cursor_u32(at), parts = cursor_u32(at);
-  h.found = cursor_u32(at);
+  uint32_t found = cursor_u32(at);
   uint64_t n = cursor_u64(at);
   h.first = cursor_u64(at);
   h.arrived = cursor_u64(at);
@@ -645,10 +703,11 @@ static enum err head_read(const struct continual *c, struct cursor *at, struct h
   if (version > STATE_VERSION)
     return ERR_TOO_NEW;
   size_t n_positions = detects(c->config) ? MAX_TASKS : c->config->tasks.n_tasks;
-  bool fits = begun <= 1 && h.position < n_positions && h.task < c->config->tasks.n_tasks && h.found <= DRIFT_INPUTS;
+  bool fits = begun <= 1 && h.position < n_positions && h.task < c->config->tasks.n_tasks && found <= DRIFT_INPUTS;
   fits = fits && n_classes == c->config->tasks.n_classes && parts == parts_of(c) && n == c->n && h.first <= h.arrived;
   if (!fits || !isfinite(h.found_p))
     return ERR_CORRUPT;
+  h.found = (enum drift_test)found;
   *out = h;
   return ERR_OK;
 }
@@ -696,7 +755,7 @@ static enum err body_judge(const struct continual *c, struct cursor *at) {
 
 enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_bytes) {
   struct cursor at;
-  struct head head;
+  struct turn head;
   cursor_init(&at, bytes, n_bytes);
   enum err e = head_read(c, &at, &head);
   struct cursor body = at;
@@ -706,14 +765,7 @@ enum err continual_read(struct continual *c, const uint8_t *bytes, size_t n_byte
     e = c->buffer ? rehearsal_read(c->buffer, &at) : cursor_end(&at);
   if (e)
     return e;
-  c->has_begun = head.has_begun;
-  c->position = head.position;
-  c->n_done = head.n_done;
-  c->task = head.task;
-  c->found = (enum drift_test)head.found;
-  c->found_p = head.found_p;
-  c->first = head.first;
-  c->arrived = head.arrived;
+  c->at = head;
   c->n_samples = 0; /* listed when the next training begins */
   for (size_t i = 0; i < c->config->tasks.n_classes; i++)
     c->is_seen[i] = cursor_u8(&body) == 1;

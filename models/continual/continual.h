@@ -93,9 +93,13 @@ struct continual_turn {
 };
 
 /* The start of a training: consolidates the task before where another one begins, takes what a step needs into the net's layout.
- * ERR_IO where samples are on disk, ERR_NO_MEMORY; after an error the state is that before, except that samples may have been
- * offered twice. */
+ * ERR_IO where samples are on disk, ERR_RANGE: there is no sample of the task any more, ERR_NO_MEMORY; after an error the
+ * caller takes it back. */
 MUST_USE enum err continual_begin(struct continual *c, const struct continual_turn *turn);
+
+/* The state is as it was before the last continual_begin, whether that failed or not, to the bit: the training was not kept. Once;
+ * without one there is nothing to do. */
+void continual_undo(struct continual *c);
 
 /* The training samples of the present task, as indices into the training set; at least one. Borrowed until the next
  * continual_begin. */

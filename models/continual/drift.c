@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/must.h"
 #include "base/rng.h"
 
 void moments_put(struct moments *m, double x) {
@@ -33,6 +34,13 @@ void drift_sample_clear(struct drift_sample *s) {
   s->loss = (struct moments){0};
   memset(s->inputs, 0, sizeof s->inputs);
   memset(s->labels, 0, s->n_classes * sizeof *s->labels);
+}
+
+void drift_sample_copy(struct drift_sample *to, const struct drift_sample *from) {
+  MUST(to->n_classes == from->n_classes);
+  to->loss = from->loss;
+  memcpy(to->inputs, from->inputs, sizeof to->inputs);
+  memcpy(to->labels, from->labels, to->n_classes * sizeof *to->labels);
 }
 
 const char *drift_test_name(enum drift_test test) {

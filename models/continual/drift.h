@@ -35,6 +35,7 @@ struct drift_sample {
 
 void drift_sample_add(struct drift_sample *s, const struct drift_sample *other);
 void drift_sample_clear(struct drift_sample *s);
+void drift_sample_copy(struct drift_sample *to, const struct drift_sample *from); /* of as many classes */
 
 /* The first test that says so; *out_p: how likely that is by chance, of the loss an upper bound. */
 enum drift_test drift_judge(const struct drift_sample *before, const struct drift_sample *now, double alpha,

@@ -13,8 +13,8 @@
  * mean of the c_i, as in the paper. Elsewhere it is an approximation: on sparser graphs the disagreement with the neighbours
  * stands in c, too, as does what a lossy codec has not sent yet or a norm bound has cut, and a peer that was not heard is
  * missing. What c and the mean of the c_i then differ by would stay for ever with ρ = 1, the paper's; with ρ = 0.9 it dies
- * away, and some of the drift is left. After a merge that no training came before, a jump to the swarm's round, there is no
- * c for a round. Personal layers have none.
+ * away, and some of the drift is left. Where the training before this one is not that of the round before, because that one
+ * failed or the site jumped to the swarm's round, there is no c for a round. Personal layers have none.
  *
  * Plain steps of descent only: with momentum or adam (x₀ − x_K)/(Kη) is no mean gradient. */
 #include <string.h>
@@ -23,19 +23,26 @@
 
 #define RHO 0.9
 
-enum { OWN, ORIGIN, N_KEPT };     /* c_i; x₀ of the last round */
-enum { SPAN, MERGES, N_NUMBERS }; /* its Kη, 0: there was none; merges since */
+enum { OWN, ORIGIN, N_KEPT };         /* c_i; x₀ of the last training */
+enum { SPAN, ROUND, SUB, N_NUMBERS }; /* its Kη, 0: there was none; and its label */
 enum { CORRECTION, NOW, N_WORK };
 
 static bool is_on(const struct train_config *c) {
   return c->control_variates;
 }
 
+/* Whether one merge lies between the last training and this one: a round goes on in the next or in its next sub-round. */
+static bool is_next(const struct term *t, const struct training *training) {
+  double round = (double)training->round, sub = (double)training->sub;
+  return (round == t->numbers[ROUND] + 1 && training->sub == 0) ||
+         (round == t->numbers[ROUND] && sub == t->numbers[SUB] + 1);
+}
+
 /* ρ(c − c_i), in the order of the model; false: there is none. */
 static bool correct(const struct term *t, const struct training *training, float *out) {
   const float *own = t->kept[OWN], *origin = t->kept[ORIGIN];
   size_t n = training->n_values;
-  if (t->numbers[SPAN] <= 0 || t->numbers[MERGES] > 1)
+  if (t->numbers[SPAN] <= 0 || !is_next(t, training))
     return false;
   for (size_t i = 0; i < n; i++)
     out[i] = (float)(RHO * (((double)origin[i] - (double)training->start[i]) / t->numbers[SPAN] - (double)own[i]));
@@ -65,7 +72,8 @@ static enum err gradient(struct term *t, const struct training *training, const 
 static enum err end(struct term *t, const struct training *training) {
   float *correction = t->work[CORRECTION], *now = t->work[NOW], *own = t->kept[OWN];
   t->numbers[SPAN] = (double)training->n_steps * training->rate;
-  t->numbers[MERGES] = 0;
+  t->numbers[ROUND] = (double)training->round;
+  t->numbers[SUB] = training->sub;
   if (t->numbers[SPAN] <= 0)
     return ERR_OK;
   net_store(training->net, correction);
@@ -73,10 +81,6 @@ static enum err end(struct term *t, const struct training *training) {
   for (size_t i = 0; i < training->n_values; i++)
     own[i] = (float)(((double)training->start[i] - (double)now[i]) / t->numbers[SPAN] - (double)correction[i]);
   return ERR_OK;
-}
-
-static void merged(struct term *t) {
-  t->numbers[MERGES]++;
 }
 
 /* The next round begins without. */
@@ -93,5 +97,4 @@ const struct term_type term_control = {.word = "control",
                                        .begin = begin,
                                        .end = end,
                                        .at[TERM_GRADIENT] = gradient,
-                                       .merged = merged,
                                        .forget = forget};

@@ -23,6 +23,7 @@ struct bench {
   struct schema *schema;
   struct dataset train, test;
   struct continual_config continual;
+  bool has_control; /* plain descent with control variates, in the place of adam */
   struct learner *learner;
 };
 
@@ -47,6 +48,9 @@ static void bench_open(struct bench *b, const char *arch) {
       .continual = &b->continual,
       .train_seed = 5,
       .part = 1};
+  if (b->has_control)
+    config.train.optimiser = (struct optimiser_config){.kind = OPTIMISER_SGD};
+  config.train.control_variates = b->has_control;
   schema_hash(b->schema, &kit_digest, &config.schema_hash);
   ck_assert_int_eq(learner_open(&config, &b->learner), ERR_OK);
   ck_assert_int_eq(
@@ -326,6 +330,70 @@ START_TEST(a_round_that_is_made_again_has_the_same_bits) {
 }
 END_TEST
 
+static void check_state(const struct bench *b, const struct state *expected) {
+  struct state now = state_of(b);
+  ck_assert_uint_eq(now.n_half, expected->n_half);
+  ck_assert_uint_eq(now.n_continual, expected->n_continual);
+  ck_assert_mem_eq(now.half, expected->half, now.n_half);
+  ck_assert_mem_eq(now.continual, expected->continual, now.n_continual);
+  state_done(&now);
+}
+
+/* Whether it failed or was forgotten: tasks, buffer, F, θ*, teacher, what is known of the samples and how many have come. */
+START_TEST(an_undone_training_leaves_no_trace_of_its_task) {
+  const struct continual_config kinds[] = {
+      {.tasks.kind = INCREMENT_CLASS, .rounds = 1, .replay = 10, .ewc = 100, .ewc_decay = 0.9, .ewc_samples = 100},
+      {.tasks.kind = INCREMENT_CLASS, .rounds = 2, .replay = 10, .replay_rule = REPLAY_RESERVOIR},
+      {.tasks.kind = INCREMENT_DOMAIN,
+       .rounds = 1,
+       .lwf = true,
+       .ewc = 10,
+       .ewc_rule = EWC_SEPARATE,
+       .ewc_samples = 100},
+      {.boundaries = BOUNDARIES_DETECTED, .false_alarm = 0.9, .arrive = 100, .lwf = true, .replay = 10}};
+  const struct work_hook hook = {stop_at_once, NULL};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct bench b = {.continual = kinds[i]};
+    struct train_report report;
+    bench_open(&b, arch);
+    b.continual.rounds = kinds[i].rounds;
+    for (uint64_t round = 1; round <= ALL_ROUNDS; round++) {
+      struct state before = state_of(&b);
+      struct continual_status was = continual_status(learner_continual(b.learner));
+      ck_assert_int_eq(learner_train(b.learner, round, 0, 1, &hook, &report), ERR_STOPPED);
+      learner_undo(b.learner);
+      check_state(&b, &before);
+      train(&b, round);
+      learner_undo(b.learner);
+      check_state(&b, &before);
+      ck_assert_uint_eq(continual_status(learner_continual(b.learner)).n_samples, was.n_samples);
+      state_done(&before);
+      train(&b, round);
+    }
+    ck_assert_uint_gt(continual_status(learner_continual(b.learner)).n_done, 0);
+    bench_done(&b);
+  }
+}
+END_TEST
+
+/* What training terms keep is of the training that failed, not of the one before it. */
+START_TEST(a_training_that_cannot_begin_is_undone_like_another) {
+  struct bench b = {.continual = {.tasks.kind = INCREMENT_CLASS}, .has_control = true};
+  struct train_report report;
+  bench_open(&b, arch);
+  train(&b, 1);
+  train(&b, 2);
+  struct state before = state_of(&b);
+  for (size_t i = 0; i < N_TRAIN; i++)
+    b.train.labels[i] = N_CLASSES - 1; /* none is left of the first task */
+  ck_assert_int_eq(learner_train(b.learner, 3, 0, 1, NULL, &report), ERR_RANGE);
+  learner_undo(b.learner);
+  check_state(&b, &before);
+  state_done(&before);
+  bench_done(&b);
+}
+END_TEST
+
 START_TEST(damaged_state_changes_nothing) {
   const struct continual_config kind = {
       .tasks.kind = INCREMENT_CLASS, .replay = 4, .ewc = 100, .ewc_decay = 0.9, .ewc_samples = 20, .lwf = true};
@@ -430,6 +498,7 @@ int main(void) {
       a_gem_keeps_more_than_nothing_does, heads_of_their_own_forget_less_with_ewc_and_lwf,
       a_site_begins_where_its_offset_says, boundaries_are_found_where_they_are, samples_that_are_gone_are_no_end,
       a_site_that_does_not_change_has_one_task, a_restart_at_any_round_changes_no_bit,
-      a_round_that_is_made_again_has_the_same_bits, damaged_state_changes_nothing,
+      a_round_that_is_made_again_has_the_same_bits, an_undone_training_leaves_no_trace_of_its_task,
+      a_training_that_cannot_begin_is_undone_like_another, damaged_state_changes_nothing,
       a_site_that_lacks_a_task_is_told_at_once, the_fisher_information_of_a_softmax_is_that_of_its_formula);
 }

@@ -464,6 +464,51 @@ START_TEST(interpolate_trains_v_at_the_mixture) {
 }
 END_TEST
 
+struct countdown {
+  size_t left;
+};
+
+static enum err count_down(void *context, size_t done, size_t total) {
+  struct countdown *c = context;
+  (void)done, (void)total;
+  return c->left-- == 0 ? ERR_STOPPED : ERR_OK;
+}
+
+/* Wherever it is stopped, while v is trained and while α is looked for. */
+START_TEST(an_own_model_that_is_stopped_stays_as_it_was) {
+  static const enum personal_method methods[] = {PERSONAL_FINETUNE, PERSONAL_DITTO, PERSONAL_INTERPOLATE};
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+    struct train_config c = plain_training();
+    c.personal = (struct personal_config){.method = methods[i], .lambda = 0.5};
+    struct bench b;
+    bench_init(&b, plain, CODEC_F32, &c, 1);
+    whole_round(&b, 1);
+    train(&b, 2);
+    size_t n_model = learner_model_bytes(b.learner), n_stopped = 0;
+    uint8_t *before = model_of(&b);
+    float *served = memcpy(zeros(b.n, sizeof(float)), learner_served(b.learner), b.n * sizeof(float));
+    if (methods[i] == PERSONAL_INTERPOLATE) /* the mixture is that with x as it is now */
+      ck_assert_int_eq(learner_model_read(b.learner, before, n_model), ERR_OK);
+    memcpy(served, learner_served(b.learner), b.n * sizeof(float));
+    for (enum err e = ERR_STOPPED; e != ERR_OK; n_stopped++) {
+      struct countdown at = {n_stopped};
+      const struct work_hook hook = {count_down, &at};
+      e = learner_personalise(b.learner, 2, 0, &hook);
+      if (e == ERR_OK)
+        break;
+      uint8_t *after = model_of(&b);
+      ck_assert_int_eq(e, ERR_STOPPED);
+      ck_assert_mem_eq(after, before, n_model);
+      ck_assert_mem_eq(learner_served(b.learner), served, b.n * sizeof(float));
+      free(after);
+    }
+    ck_assert_uint_gt(n_stopped, methods[i] == PERSONAL_INTERPOLATE ? 10 : 3);
+    free(before), free(served);
+    bench_done(&b);
+  }
+}
+END_TEST
+
 static double accuracy(const struct bench *b) {
   struct metrics m;
   ck_assert_int_eq(learner_evaluate(b->learner, TEST_LOCAL, NULL, &m), ERR_OK);
@@ -569,5 +614,6 @@ int main(void) {
       the_schema_hash_says_what_is_shared, a_part_is_gathered_and_scattered, payloads_hold_nothing_personal,
       a_merge_leaves_what_is_personal, restarts_go_on_with_the_same_bits, a_half_step_holds_what_is_personal,
       own_models_are_never_sent, finetune_is_an_epoch_more, ditto_is_pulled_to_the_merged_model, fedrep_takes_turns,
-      interpolate_trains_v_at_the_mixture, sites_that_disagree_learn_each_their_own, models_of_another_method_are_read);
+      interpolate_trains_v_at_the_mixture, an_own_model_that_is_stopped_stays_as_it_was,
+      sites_that_disagree_learn_each_their_own, models_of_another_method_are_read);
 }

@@ -222,6 +222,39 @@ START_TEST(undone_rounds_leave_control_variates) {
 }
 END_TEST
 
+static enum err stop_at_once(void *context, size_t done, size_t total) {
+  (void)context, (void)done, (void)total;
+  return ERR_STOPPED;
+}
+
+/* The half is of the last training that succeeded, the model of the last merge. */
+START_TEST(a_restart_behind_a_failed_training_knows_no_more_than_without) {
+  struct train_config c = whole_batches(3);
+  const struct work_hook hook = {stop_at_once, NULL};
+  struct train_report report;
+  c.control_variates = true;
+  struct bench whole, cut;
+  bench_init(&whole, &c), bench_init(&cut, &c);
+  train(&whole, 1);
+  size_t n_half = learner_half_bytes(whole.learner);
+  uint8_t *half = calloc(n_half, 1);
+  learner_half_write(whole.learner, half);
+  ck_assert_int_eq(learner_merge(whole.learner, NULL, 0), ERR_OK);
+  ck_assert_int_eq(learner_train(whole.learner, 2, 0, 1, &hook, &report), ERR_STOPPED);
+  learner_undo(whole.learner);
+  ck_assert_int_eq(learner_merge(whole.learner, NULL, 0), ERR_OK);
+  size_t n_model = learner_model_bytes(whole.learner);
+  uint8_t *model = calloc(n_model, 1);
+  learner_model_write(whole.learner, model);
+  ck_assert_int_eq(learner_half_read(cut.learner, half, n_half), ERR_OK);
+  ck_assert_int_eq(learner_model_read(cut.learner, model, n_model), ERR_OK);
+  train(&whole, 3), train(&cut, 3);
+  ck_assert_mem_eq(learner_values(whole.learner), learner_values(cut.learner), whole.n * sizeof(float));
+  free(half), free(model);
+  bench_done(&whole), bench_done(&cut);
+}
+END_TEST
+
 START_TEST(bad_numbers_are_refused) {
   struct train_config c = whole_batches(1);
   c.optimiser.momentum = 0;
@@ -244,5 +277,6 @@ END_TEST
 int main(void) {
   return SUITE_RUN("term", proximal_pulls_to_the_start_of_the_round, proximal_begins_anew_each_round,
                    a_term_of_nothing_changes_nothing, momentum_is_kept_or_reset, control_variates_remove_the_drift,
-                   undone_rounds_leave_control_variates, bad_numbers_are_refused);
+                   undone_rounds_leave_control_variates, a_restart_behind_a_failed_training_knows_no_more_than_without,
+                   bad_numbers_are_refused);
 }
