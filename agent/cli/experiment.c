@@ -233,13 +233,25 @@ struct row {
   double local[MAX_EXPERIMENT_SEEDS], worst[MAX_EXPERIMENT_SEEDS], global[MAX_EXPERIMENT_SEEDS];
   double sent[MAX_EXPERIMENT_SEEDS], seconds[MAX_EXPERIMENT_SEEDS];
   double acc[MAX_EXPERIMENT_SEEDS], forgetting[MAX_EXPERIMENT_SEEDS];
+  double last[MAX_EXPERIMENT_SEEDS]; /* the worst agent, where some are bad */
   size_t n;
 };
 
-static void row_add(struct row *row, const struct experiment_result *r) {
+/* On the common test, or where there is none on its own; NaN: nobody was judged. */
+static double worst_of(const double *global, const double *local, size_t n, size_t n_local) {
+  double worst = __builtin_nan("");
+  for (size_t i = 0; i < n; i++)
+    worst = global[i] == global[i] && !(worst <= global[i]) ? global[i] : worst;
+  for (size_t i = 0; i < n_local && global[0] != global[0]; i++)
+    worst = local[i] == local[i] && !(worst <= local[i]) ? local[i] : worst;
+  return worst;
+}
+
+/* The last n_bad agents do not count. */
+static void row_add(struct row *row, const struct experiment_result *r, size_t n_bad) {
   double local[MAX_EXPERIMENT_AGENTS], tests[MAX_EXPERIMENT_AGENTS], global[MAX_EXPERIMENT_AGENTS],
       sent[MAX_EXPERIMENT_AGENTS], acc[MAX_EXPERIMENT_AGENTS], forgetting[MAX_EXPERIMENT_AGENTS];
-  size_t n = r->n_agents, n_local = 0;
+  size_t n = r->n_agents - n_bad, n_local = 0;
   for (size_t i = 0; i < n; i++) {
     const struct experiment_agent *a = &r->agents[i];
     global[i] = a->global;
@@ -256,6 +268,7 @@ static void row_add(struct row *row, const struct experiment_result *r) {
   row->global[row->n] = spread_of(global, n).mean;
   row->acc[row->n] = spread_of(acc, n).mean;
   row->forgetting[row->n] = spread_of(forgetting, n).mean;
+  row->last[row->n] = n_bad > 0 ? worst_of(global, local, n, n_local) : __builtin_nan("");
   row->sent[row->n] = spread_of(sent, n).mean;
   row->seconds[row->n++] = r->seconds;
 }
@@ -279,13 +292,14 @@ static json_t *row_json(const struct pool *p, size_t method, size_t split) {
                                             ? results_find(p->results, &item->id)
                                             : NULL;
     if (r)
-      row_add(&row, r);
+      row_add(&row, r, (size_t)p->x->methods[method].n_attackers);
   }
   json_t *json = json_pack("{s:s, s:s, s:I}", "method", p->x->methods[method].name, "split", p->x->splits[split]->text,
                            "seeds", (json_int_t)row.n);
   set_figure(json, "local", "local_sd", row.local, row.n);
   set_figure(json, "worst_decile", "worst_decile_sd", row.worst, row.n);
   set_figure(json, "global", "global_sd", row.global, row.n);
+  set_figure(json, "worst", "worst_sd", row.last, row.n);
   set_figure(json, "acc", "acc_sd", row.acc, row.n);
   set_figure(json, "forgetting", "forgetting_sd", row.forgetting, row.n);
   set_figure(json, "sent_bytes", NULL, row.sent, row.n);
@@ -324,6 +338,7 @@ static void view_table(const json_t *data, FILE *out) {
                                           {"LOCAL %", "local_shown", FORM_TEXT},
                                           {"WORST DECILE %", "worst_shown", FORM_TEXT},
                                           {"GLOBAL %", "global_shown", FORM_TEXT},
+                                          {"WORST HONEST %", "last_shown", FORM_TEXT | COLUMN_IF_ANY},
                                           {"ACC %", "acc_shown", FORM_TEXT | COLUMN_IF_ANY},
                                           {"FORGETTING %", "forgetting_shown", FORM_TEXT | COLUMN_IF_ANY},
                                           {"SENT AN AGENT", "sent_bytes", FORM_BYTES},
@@ -334,6 +349,7 @@ static void view_table(const json_t *data, FILE *out) {
     set_shown(row, "local_shown", "local", "local_sd");
     set_shown(row, "worst_shown", "worst_decile", "worst_decile_sd");
     set_shown(row, "global_shown", "global", "global_sd");
+    set_shown(row, "last_shown", "worst", "worst_sd");
     set_shown(row, "acc_shown", "acc", "acc_sd");
     set_shown(row, "forgetting_shown", "forgetting", "forgetting_sd");
   }
@@ -354,6 +370,8 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
                                           {"WORST DECILE SD", "worst_decile_sd", FORM_SCORE},
                                           {"GLOBAL", "global", FORM_SCORE},
                                           {"GLOBAL SD", "global_sd", FORM_SCORE},
+                                          {"WORST HONEST", "worst", FORM_SCORE},
+                                          {"WORST HONEST SD", "worst_sd", FORM_SCORE},
                                           {"ACC", "acc", FORM_SCORE},
                                           {"ACC SD", "acc_sd", FORM_SCORE},
                                           {"FORGETTING", "forgetting", FORM_SCORE},

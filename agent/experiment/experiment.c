@@ -129,15 +129,27 @@ static enum err read_label(const struct reader *r, const struct key *k, const st
   return ERR_OK;
 }
 
-static enum err read_topology(const struct reader *r, const struct key *k, const struct tree *value, void *into) {
+static enum err read_word(const struct reader *r, const struct key *k, const struct tree *value,
+                          const char *const words[], void *into) {
   char why[MAX_REASON_BYTES];
   size_t index = 0;
   enum err e = need_text(r, k->name, value);
   if (e)
     return e;
-  e = scalar_word(value->text, topology_words, &index, why);
+  e = scalar_word(value->text, words, &index, why);
   *(unsigned *)(void *)((char *)into + k->offset) = (unsigned)index;
   return e ? fail(r, e, value->place, "%s: %s", k->name, why) : ERR_OK;
+}
+
+static enum err read_topology(const struct reader *r, const struct key *k, const struct tree *value, void *into) {
+  return read_word(r, k, value, topology_words, into);
+}
+
+static enum err read_attack(const struct reader *r, const struct key *k, const struct tree *value, void *into) {
+  const char *words[N_ATTACKS + 1] = {NULL};
+  for (enum attack a = 0; a < N_ATTACKS; a++)
+    words[a] = attack_name(a);
+  return read_word(r, k, value, words, into);
 }
 
 static enum err read_seeds(const struct reader *r, const struct key *k, const struct tree *value, void *into) {
@@ -274,6 +286,8 @@ static const struct key method_keys[] = {
     {"name", true, read_label, METHOD(name), 0, 0},
     {"topology", false, read_topology, METHOD(topology), 0, 0},
     {"degree", false, read_whole, METHOD(degree), 1, MAX_PEERS},
+    {"attack", false, read_attack, METHOD(attack), 0, 0},
+    {"attackers", false, read_whole, METHOD(n_attackers), 0, MAX_EXPERIMENT_AGENTS},
     {"set", false, read_set, METHOD(settings), 0, 0},
 };
 
@@ -282,6 +296,8 @@ static enum err read_method(const struct reader *r, const struct tree *item, str
   m->place = item->place;
   m->topology = x->topology;
   m->degree = x->degree;
+  m->attack = x->attack;
+  m->n_attackers = x->n_attackers;
   settings_init(&m->settings, item->place);
   enum err e = read_keys(r, method_keys, N_KEYS(method_keys), item, "methods[].", m);
   if (e)
@@ -332,6 +348,9 @@ static const struct key top_keys[] = {
     {"splits", true, read_splits, 0, 0, 0},
     {"topology", false, read_topology, TOP(topology), 0, 0},
     {"degree", false, read_whole, TOP(degree), 1, MAX_PEERS},
+    {"attack", false, read_attack, TOP(attack), 0, 0},
+    {"attackers", false, read_whole, TOP(n_attackers), 0, MAX_EXPERIMENT_AGENTS},
+    {"hidden_groups", false, read_whole, TOP(n_groups), 1, MAX_CLASSES},
     {"job", false, read_job, 0, 0, 0},
     {"set", false, read_set, TOP(settings), 0, 0},
     {"methods", true, read_later, 0, 0, 0},
@@ -378,6 +397,24 @@ static enum err read_experiment(const struct reader *r) {
   return e;
 }
 
+struct sim_learning_options experiment_options(const struct experiment *x, size_t method) {
+  const struct experiment_method *m = &x->methods[method];
+  return (struct sim_learning_options){.judged_from = x->n_rounds,
+                                       .sets_rounds = true,
+                                       .n_bad = (size_t)m->n_attackers,
+                                       .attack = (enum attack)m->attack,
+                                       .n_groups = (size_t)x->n_groups};
+}
+
+static enum err check_learning(const struct experiment *x, size_t method, const struct config *c, char *why) {
+  char sentence[MAX_REASON_BYTES];
+  const struct sim_learning_options options = experiment_options(x, method);
+  enum err e = sim_learning_check(&c->jobs[0], &options, (size_t)x->n_agents, sentence);
+  if (!e)
+    return ERR_OK;
+  return fail(&(struct reader){.path = x->path, .why = why}, e, x->methods[method].place, "%s", sentence);
+}
+
 /* Each method with each split, so that nothing is found out after an hour. */
 static enum err check_all(const struct experiment *x, char *why) {
   enum err e = ERR_OK;
@@ -385,6 +422,8 @@ static enum err check_all(const struct experiment *x, char *why) {
     for (size_t s = 0; s < x->n_splits && !e; s++) {
       struct config *c = NULL;
       e = experiment_config(x, &(struct experiment_run){m, s, x->seeds[0]}, &c, why);
+      if (!e)
+        e = check_learning(x, m, c, why);
       config_free(c);
     }
   return e;
@@ -537,6 +576,12 @@ struct digest experiment_run_id(const struct experiment *x, const struct experim
   add_text(&state, "topology", topology_words[m->topology]);
   add_number(&state, "degree", m->degree);
   add_number(&state, "agents", x->n_agents);
+  if (m->n_attackers > 0 && m->attack != ATTACK_NONE) {
+    add_text(&state, "attack", attack_name((enum attack)m->attack));
+    add_number(&state, "attackers", m->n_attackers);
+  }
+  if (x->n_groups > 1)
+    add_number(&state, "hidden groups", x->n_groups);
   add_number(&state, "seed", run->seed);
   digest_blake2b.end(&state, &id);
   return id;

@@ -11,10 +11,14 @@
  *   set:                            keys of job file and site file (an entry of `jobs:`), nested or with dots
  *     data.train: /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
  *     train: { batch: 32, momentum: 0 }
- *   methods:                        a name, and what it sets beside that; its own topology and degree
+ *   attackers: 4                    the last so many agents; no figure is of them, whatever they do
+ *   attack: sign-flip               what they do (models/merging/attack.h); none: they behave
+ *   hidden_groups: 2                groups of sites that number the classes otherwise (agent/sim/attackers.h)
+ *   methods:                        a name, and what it sets beside that; its own topology, degree, attack, attackers
  *     - { name: alone, topology: alone }
  *     - { name: mean }
  *     - { name: samples, set: { merge.weights: samples } }
+ *     - { name: clip under ipm, attack: ipm, set: { merge: clip } }
  *
  * A run is one method, split and seed: a simulated swarm (agent/sim) whose agents have the deployed agent's gossip node, round
  * machine and trainer. Keys and values are those of the option table. Bounded: MAX_EXPERIMENT_… and the bounds of tree.h.
@@ -23,6 +27,7 @@
 #define AGENT_EXPERIMENT_EXPERIMENT_H
 
 #include "agent/config.h"
+#include "agent/sim/learning.h"
 #include "agent/sim/topology.h"
 #include "agent/tree.h"
 
@@ -48,6 +53,8 @@ struct experiment_method {
   struct place place;
   unsigned topology; /* enum topology */
   uint64_t degree;
+  unsigned attack;      /* enum attack */
+  uint64_t n_attackers; /* the last ones */
   struct experiment_settings settings;
 };
 
@@ -57,6 +64,9 @@ struct experiment {
   uint64_t n_agents, n_rounds, n_samples; /* samples 0: all */
   unsigned topology;                      /* of methods that have none */
   uint64_t degree;
+  unsigned attack;
+  uint64_t n_attackers;
+  uint64_t n_groups; /* hidden ones; 0: none */
   uint64_t seeds[MAX_EXPERIMENT_SEEDS];
   size_t n_seeds;
   const struct tree *splits[MAX_EXPERIMENT_SPLITS];
@@ -77,6 +87,9 @@ struct experiment_run {
 MUST_USE enum err experiment_load(const char *path, struct experiment **out_experiment,
                                   char out_why[MAX_CONFIG_WHY_BYTES]);
 void experiment_free(struct experiment *x); /* NULL is allowed */
+
+/* What its simulations learn by. */
+struct sim_learning_options experiment_options(const struct experiment *x, size_t method);
 
 size_t experiment_runs(const struct experiment *x);
 

@@ -75,10 +75,11 @@ static struct sim *swarm(const struct experiment *x, const struct experiment_run
   return s;
 }
 
-/* Why the run is none; ERR_OK: all agents are through. */
-static enum err judge(const struct experiment *x, const struct sim *s, const struct sim_learning *l,
+/* Why the run is none; ERR_OK: all honest agents are through. */
+static enum err judge(const struct experiment *x, size_t method, const struct sim *s, const struct sim_learning *l,
                       const struct story *g, char why[MAX_CONFIG_WHY_BYTES]) {
   const char *sentence = NULL;
+  const size_t n_honest = s->n_agents - (size_t)x->methods[method].n_attackers;
   enum err e = sim_learning_fault(l, &sentence);
   if (e) {
     snprintf(why, MAX_CONFIG_WHY_BYTES, "%s", sentence);
@@ -91,7 +92,7 @@ static enum err judge(const struct experiment *x, const struct sim *s, const str
   }
   if (atomic_load(g->watch->stop))
     return ERR_STOPPED;
-  for (size_t i = 0; i < s->n_agents; i++)
+  for (size_t i = 0; i < n_honest; i++)
     if (g->agents[i].round < x->n_rounds) {
       snprintf(why, MAX_CONFIG_WHY_BYTES, "agent %zu ended after round %" PRIu64 " of %" PRIu64, i, g->agents[i].round,
                x->n_rounds);
@@ -117,7 +118,7 @@ static void put_test(struct experiment_agent *a, size_t n_tests, double right) {
 
 static enum err play(const struct experiment *x, const struct experiment_run *run, struct config *config,
                      struct story *g, uint64_t *out_trace, char why[MAX_CONFIG_WHY_BYTES]) {
-  const struct sim_learning_options options = {.judged_from = x->n_rounds, .sets_rounds = true};
+  const struct sim_learning_options options = experiment_options(x, run->method);
   const struct scenario scenario = {.n_agents = x->n_agents, .duration_s = MAX_VIRTUAL_S};
   const struct scenario_observer observer = {g, on_step};
   struct sim_learning *l = NULL;
@@ -127,7 +128,7 @@ static enum err play(const struct experiment *x, const struct experiment_run *ru
   enum err e = sim_learning_open(config, &config->jobs[0], s, &options, &l, why);
   if (!e) {
     scenario_run(&scenario, s, &observer);
-    e = judge(x, s, l, g, why);
+    e = judge(x, run->method, s, l, g, why);
     for (size_t i = 0; i < s->n_agents; i++)
       put_test(&g->agents[i], sim_learning_tests(l, i), sim_learning_right(l, i));
     *out_trace = hash_of(g, s->trace);

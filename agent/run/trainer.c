@@ -144,6 +144,14 @@ static enum err check_tasks(const struct trainer *t, struct trainer_result *resu
   return ERR_RANGE;
 }
 
+static void tamper_with(const struct trainer *t, const struct splits *sets, struct dataset *global_test) {
+  const struct trainer_tamper *tamper = t->config.tamper;
+  struct dataset *const all[] = {sets->train, sets->validation, sets->test, global_test};
+  for (size_t i = 0; tamper != NULL && i < sizeof all / sizeof *all; i++)
+    if (all[i] != NULL)
+      tamper->samples(tamper->context, all[i], all[i] == sets->train);
+}
+
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct work_hook hook = {stop_or_go_on, t};
@@ -163,6 +171,7 @@ static enum err open_data(struct trainer *t, const struct scale *saved, struct t
     data_place_text(&why, result->sentence, sizeof result->sentence);
     return e;
   }
+  tamper_with(t, &t->data, t->global_test);
   if ((e = check_tasks(t, result)) != ERR_OK)
     return e;
   const struct dataset *const tests[N_TEST_SETS] = {
@@ -467,6 +476,8 @@ static enum err read_again(struct trainer *t, struct data_place *why) {
     memory = site_job_memory(c, t->config.schema, t->config.state_dir);
   enum err e = site_job_open_data(c, is_measured ? &t->data.train->scale : &none, false, &hook,
                                   t->config.state_dir != NULL ? &memory : NULL, &sets, &unused, why);
+  if (e == ERR_OK)
+    tamper_with(t, &sets, NULL);
   if (e == ERR_OK && ((e = dataset_read_ahead(sets.train, &memory)) != ERR_OK || (e = take_sets(t, &sets)) != ERR_OK))
     e = data_fault(why, e, "%s", err_sentence(e));
   splits_close(&sets);
@@ -575,8 +586,12 @@ static struct continual_figures figures_of(const struct learner *l) {
 static enum err make_half(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   const struct work_hook hook = {stop_or_go_on, t};
   const struct learner_config like = learner_config(t);
+  const struct trainer_tamper *tamper = t->config.tamper;
   enum err e;
+  if (tamper != NULL)
+    tamper->begin(tamper->context, t->learner);
   if ((e = local_steps(t, job, result)) != ERR_OK ||
+      (tamper != NULL && (e = tamper->end(tamper->context, t->learner, job->label.round)) != ERR_OK) ||
       (e = sketching_after(&t->sketching, &like, t->data.train, &hook, result)) != ERR_OK ||
       (e = encode(t, job->start_chain, result)) != ERR_OK)
     return e;

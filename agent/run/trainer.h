@@ -16,7 +16,17 @@
 #include "crypto/at_rest.h"
 #include "models/schema.h"
 
+struct dataset;
+struct learner;
 struct trainer;
+
+/* What a simulation does to a site's learning (agent/sim/attackers.h); nothing deployed has one. On the trainer's thread. */
+struct trainer_tamper {
+  void *context;
+  void (*samples)(void *context, struct dataset *set, bool is_train); /* of each set as it was read, in memory */
+  void (*begin)(void *context, const struct learner *l);              /* before a training */
+  enum err (*end)(void *context, struct learner *l, uint64_t round);  /* and after one, before its update is encoded */
+};
 
 struct trainer_config {
   const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
@@ -29,6 +39,7 @@ struct trainer_config {
   uint64_t judged_from; /* models of earlier rounds are judged on the validation split alone; 0: all on every set */
   bool measures;        /* which kernels are fast here; else the built-in choice */
   uint32_t n_jobs;      /* that share the processors, at least 1 */
+  const struct trainer_tamper *tamper; /* for the trainer's life; NULL: nobody */
 };
 
 /* Starts the thread. Jobs are answered in order; results are taken with trainer_poll when trainer_fd is readable. */

@@ -18,9 +18,10 @@ struct sim_learning {
   struct digest first_weights;
   struct site_job_config *jobs; /* [n], of one job file */
   struct trainer **trainers;    /* [n], NULL: not started yet */
-  uint32_t *epoch_steps;        /* [n] */
-  uint32_t *tests;              /* [n] samples of its own test */
-  double *right;                /* [n] of its own test, at last */
+  struct attackers *attackers;
+  uint32_t *epoch_steps; /* [n] */
+  uint32_t *tests;       /* [n] samples of its own test */
+  double *right;         /* [n] of its own test, at last */
   uint64_t judged_from;
   size_t n;
   enum err fault;
@@ -57,6 +58,7 @@ static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_re
                                         .init = l->first_weights,
                                         .n_copies = a->n_peers,
                                         .judged_from = l->judged_from,
+                                        .tamper = attackers_tamper(l->attackers, a->number),
                                         .n_jobs = MAX_HOST_THREADS}; /* one thread */
   trainer_stop(l->trainers[a->number]);
   MUST(trainer_start(&config, &l->trainers[a->number]) == ERR_OK);
@@ -106,6 +108,56 @@ static void set_rounds(struct sim *s, const struct config *c, const struct site_
   config->payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
 }
 
+enum err sim_learning_check(const struct site_job_config *job, const struct sim_learning_options *options,
+                            size_t n_agents, char out_why[MAX_REASON_BYTES]) {
+  const struct contract *c = job->job.contract;
+  const bool has_classes = c->task == TASK_CLASSIFY, is_image = c->height > 0;
+  if (options->n_bad >= n_agents && options->n_bad > 0) {
+    snprintf(out_why, MAX_REASON_BYTES, "attackers: %zu of %zu agents; at least one is honest", options->n_bad,
+             n_agents);
+    return ERR_RANGE;
+  }
+  if (options->attack != ATTACK_NONE && options->n_bad == 0) {
+    snprintf(out_why, MAX_REASON_BYTES, "attack: %s, and nobody does it; write attackers: N",
+             attack_name(options->attack));
+    return ERR_RANGE;
+  }
+  if (attack_is_on_data(options->attack) && (!has_classes || (options->attack == ATTACK_BACKDOOR && !is_image))) {
+    snprintf(out_why, MAX_REASON_BYTES, "attack: %s needs a job of %s", attack_name(options->attack),
+             has_classes ? "images" : "classes");
+    return ERR_UNSUPPORTED;
+  }
+  if (options->n_groups > 1 && (!has_classes || options->n_groups > c->n_classes)) {
+    snprintf(out_why, MAX_REASON_BYTES, "hidden_groups: %zu, and the job has %zu classes; write at most as many",
+             options->n_groups, has_classes ? c->n_classes : 0);
+    return ERR_UNSUPPORTED;
+  }
+  return ERR_OK;
+}
+
+static enum err open_attackers(struct sim_learning *l, const struct site_job_config *job,
+                               const struct sim_learning_options *options) {
+  const struct contract *c = job->job.contract;
+  struct attackers_config config = {.n_agents = l->n,
+                                    .n_bad = options->n_bad,
+                                    .n_groups = options->n_groups,
+                                    .attack = options->attack,
+                                    .n_values = schema_parameters(l->schema),
+                                    .row_inputs = (size_t)c->width * c->channels,
+                                    .seed = job->train_seed,
+                                    .rule = job->rule};
+  config.rule.max_share = job->max_share;
+  config.rule.n_configured = (uint32_t)l->n - 1;
+  return attackers_new(&config, &l->attackers);
+}
+
+/* What an attacker sends is its own model, too: it goes back to where the others are. */
+static void set_rule_of_attackers(struct sim_learning *l, const struct sim_learning_options *options) {
+  enum { UNBOUNDED = 1000000 };
+  for (size_t i = l->n - options->n_bad; i < l->n && options->attack != ATTACK_NONE; i++)
+    l->jobs[i].rule = (struct rule_setting){.rule = RULE_MEAN, .norm_bound = UNBOUNDED};
+}
+
 static enum err open_all(struct sim_learning *l, const struct config *c, const struct site_job_config *job,
                          const struct sim_learning_options *options, struct sim *s, char why[MAX_REASON_BYTES]) {
   struct digest schema_digest, id = config_job_id(c, &job->job);
@@ -125,6 +177,11 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
   }
   l->n = s->n_agents;
   l->judged_from = options->judged_from;
+  e = open_attackers(l, job, options);
+  if (e) {
+    snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(e));
+    return e;
+  }
   set_lengths(s, l, &job->job.contract->codec);
   for (size_t i = 0; i < s->n_agents; i++) {
     l->jobs[i] = *job;
@@ -135,6 +192,7 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     if (job->is_offset_by_part)
       l->jobs[i].job.continual.offset = (uint32_t)i;
   }
+  set_rule_of_attackers(l, options);
   set_rounds(s, c, job, l, options->sets_rounds);
   s->cluster = (struct cluster_config){
       .wish = job->job.cluster.groups, .kappa = job->job.cluster.kappa, .seed = l->first_weights};
@@ -153,9 +211,12 @@ enum err sim_learning_open(const struct config *config, const struct site_job_co
              MAX_LEARNING_AGENTS);
     return ERR_LIMIT;
   }
+  enum err e = sim_learning_check(job, options, s->n_agents, out_why);
+  if (e)
+    return e;
   struct sim_learning *l = calloc(1, sizeof *l);
   MUST(l != NULL);
-  enum err e = open_all(l, config, job, options, s, out_why);
+  e = open_all(l, config, job, options, s, out_why);
   if (e) {
     sim_learning_close(l);
     return e;
@@ -192,6 +253,7 @@ void sim_learning_close(struct sim_learning *l) {
     return;
   for (size_t i = 0; i < l->n; i++)
     trainer_stop(l->trainers[i]);
+  attackers_free(l->attackers);
   free(l->trainers);
   free(l->epoch_steps);
   free(l->tests);

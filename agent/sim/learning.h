@@ -9,6 +9,7 @@
 #define AGENT_SIM_LEARNING_H
 
 #include "agent/config.h"
+#include "agent/sim/attackers.h"
 #include "agent/sim/sim.h"
 
 enum { MAX_LEARNING_AGENTS = 512 };
@@ -19,10 +20,17 @@ struct sim_learning;
 struct sim_learning_options {
   uint64_t judged_from; /* models of earlier rounds are not judged by the tests: that is what takes longest */
   bool sets_rounds;     /* rounds go by the job file and the site's entry, as a deployed agent's */
+  size_t n_bad;         /* the last so many agents are attackers, or would be: attack none (agent/sim/attackers.h) */
+  enum attack attack;
+  size_t n_groups; /* hidden groups of sites that number the classes otherwise; 0: none */
 };
 
+/* Whether such a job can be attacked and divided so. ERR_RANGE, ERR_UNSUPPORTED with the reason. */
+MUST_USE enum err sim_learning_check(const struct site_job_config *job, const struct sim_learning_options *options,
+                                     size_t n_agents, char out_why[MAX_REASON_BYTES]);
+
 /* Before the start: updates are from then on as long as the job's model makes them, whatever the simulation was made with.
- * The configuration lives as long. ERR_UNSUPPORTED, ERR_LIMIT with the reason; ERR_NO_MEMORY. */
+ * The configuration lives as long. ERR_UNSUPPORTED, ERR_LIMIT, ERR_RANGE with the reason; ERR_NO_MEMORY. */
 MUST_USE enum err sim_learning_open(const struct config *config, const struct site_job_config *job, struct sim *s,
                                     const struct sim_learning_options *options, struct sim_learning **out_learning,
                                     char out_why[MAX_REASON_BYTES]);

@@ -238,6 +238,10 @@ void attack_mark(struct dataset *d, size_t row_inputs) {
     mark(d, i, row_inputs);
 }
 
+bool attack_is_on_data(enum attack attack) {
+  return attack == ATTACK_LABEL_FLIP || attack == ATTACK_BACKDOOR;
+}
+
 void attack_on_data(enum attack attack, struct dataset *d, size_t row_inputs) {
   MUST(d->labels && (d->bytes || d->floats));
   for (size_t i = 0; i < d->n && attack == ATTACK_LABEL_FLIP; i++)

@@ -69,6 +69,9 @@ struct attack_view {
 /* What it sends, in the place of x [P], which its training made. Attacks on data leave that as it is. ERR_NO_MEMORY. */
 MUST_USE enum err attack_send(enum attack attack, const struct attack_view *view, float *x);
 
+/* It changes samples, and sends what it learns of them. */
+bool attack_is_on_data(enum attack attack);
+
 /* What attacks on data make of the samples that it trains on, which lie in memory; row_inputs: of a row of an image. */
 void attack_on_data(enum attack attack, struct dataset *d, size_t row_inputs);
 

@@ -87,6 +87,12 @@ static const struct {
     {HEAD SET "methods:\n  - name: x\n    set: { train.nesterov: true }\n", ":18:28: train.nesterov: needs a momentum"},
     {"name: x\nagents: 3\nrounds: 4\nseeds: [ 1 ]\nsplits: [ dirichlet -1 ]\n" SET "methods: [ { name: x } ]\n",
      ":5:11: split.rule: "},
+    {HEAD SET "attackers: 3\nmethods: [ { name: x } ]\n", ":17:12: attackers: 3 of 3 agents; at least one is honest"},
+    {HEAD SET "methods: [ { name: x, attack: ipm } ]\n", ":16:12: attack: ipm, and nobody does it; write attackers: N"},
+    {HEAD SET "methods: [ { name: x, attack: ipn } ]\n", ":16:31: attack: \"ipn\""},
+    {HEAD SET "attackers: 1\nmethods: [ { name: x, attack: backdoor } ]\n", "attack: backdoor needs a job of images"},
+    {HEAD SET "hidden_groups: 3\nmethods: [ { name: x } ]\n",
+     "hidden_groups: 3, and the job has 2 classes; write at most as many"},
     {HEAD "set: { task: classify }\nmethods: [ { name: x } ]\n", "data.train: is missing"},
     {HEAD "job: none.yaml\n" METHODS, "none.yaml: it does not exist"},
 };
@@ -163,10 +169,16 @@ START_TEST(only_what_changed_is_run_again) {
 }
 END_TEST
 
+#define ATTACKED                                                                                                       \
+  "attackers: 1\nmethods:\n  - { name: none }\n  - { name: ipm, attack: ipm }\n"                                       \
+  "  - { name: label-flip, attack: label-flip }\n"
+
+static const char *const repeated[] = {GOOD, HEAD SET ATTACKED, HEAD SET "hidden_groups: 2\n" ATTACKED};
+
 START_TEST(a_run_repeats_bit_for_bit) {
   struct experiment *x;
   char why[MAX_CONFIG_WHY_BYTES];
-  site_folder_write(&folder, "e.yaml", GOOD);
+  site_folder_write(&folder, "e.yaml", repeated[_i]);
   ck_assert_int_eq(experiment_load(path, &x, why), ERR_OK);
   uint64_t traces[3][2];
   for (size_t m = 0; m < 3; m++)
@@ -189,6 +201,37 @@ START_TEST(a_run_repeats_bit_for_bit) {
     ck_assert_uint_ne(traces[m][0], traces[(m + 1) % 3][0]);
   }
   experiment_free(x);
+}
+END_TEST
+
+static double figure_of(const json_t *data, size_t row, const char *key) {
+  return json_number_value(json_object_get(json_array_get(json_object_get(data, "rows"), row), key));
+}
+
+/* An attacker that behaves changes nothing but who is counted. */
+START_TEST(attackers_do_harm_and_are_not_counted) {
+  site_folder_write(&folder, "e.yaml",
+                    HEAD SET "methods:\n  - { name: mean }\n  - { name: none, attackers: 1 }\n"
+                             "  - { name: sign-flip, attackers: 1, attack: sign-flip,"
+                             " set: { merge.norm_bound: 1000000 } }\n");
+  json_t *data = run_it(EXIT_DONE), *rows = json_object_get(data, "rows");
+  ck_assert_int_eq(json_integer_value(json_object_get(data, "done")),
+                   4); /* the second is the first, counted otherwise */
+  ck_assert(json_is_null(json_object_get(json_array_get(rows, 0), "worst")));
+  ck_assert(figure_of(data, 1, "worst") > 0.5 && figure_of(data, 1, "worst") <= figure_of(data, 1, "local") + 0.2);
+  ck_assert(figure_of(data, 2, "local") < figure_of(data, 1, "local") - 0.1);
+  json_decref(data);
+}
+END_TEST
+
+/* Two groups of which one says high where the other says low: one model is right for one of them. */
+START_TEST(hidden_groups_number_classes_otherwise) {
+  site_folder_write(&folder, "e.yaml",
+                    HEAD SET "hidden_groups: 2\nmethods:\n  - { name: alone, topology: alone, set: { "
+                             "train.learning_rate: 1 } }\n  - { name: mean, set: { train.learning_rate: 1 } }\n");
+  json_t *data = run_it(EXIT_DONE);
+  ck_assert_double_gt(figure_of(data, 0, "local"), figure_of(data, 1, "local") + 0.1);
+  json_decref(data);
 }
 END_TEST
 
@@ -237,7 +280,9 @@ int main(void) {
   tcase_add_test(tcase, every_method_is_run_and_told);
   tcase_add_test(tcase, what_was_run_is_not_run_again);
   tcase_add_test(tcase, only_what_changed_is_run_again);
-  tcase_add_test(tcase, a_run_repeats_bit_for_bit);
+  tcase_add_loop_test(tcase, a_run_repeats_bit_for_bit, 0, sizeof repeated / sizeof *repeated);
+  tcase_add_test(tcase, attackers_do_harm_and_are_not_counted);
+  tcase_add_test(tcase, hidden_groups_number_classes_otherwise);
   tcase_add_test(tcase, who_writes_has_the_results_alone);
   tcase_add_test(tcase, a_job_file_is_the_base);
   return suite_run_case("experiment", tcase);
