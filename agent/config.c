@@ -722,6 +722,18 @@ static enum err check_rule(struct loader *l) {
               least, each, n_rows);
 }
 
+/* Rules that choose know no weights. */
+static enum err check_weights(struct loader *l) {
+  const struct site_job_config *s = l->site_job;
+  if (s->weights != WEIGHTS_SIMILARITY && is_given(l, GROUP_SITE_JOB, "merge.kappa"))
+    return FAIL(l, GROUP_SITE_JOB, "merge.kappa", ERR_RANGE,
+                "is of merge.weights: similarity; write that too, or remove the line");
+  if (s->weights == WEIGHTS_SIMILARITY && s->rule.rule != RULE_MEAN && s->rule.rule != RULE_CLIP)
+    return FAIL(l, GROUP_SITE_JOB, "merge.weights", ERR_RANGE,
+                "similarity is of no use with merge.rule %s; write mean or clip", merge_rule_name(s->rule.rule));
+  return ERR_OK;
+}
+
 /* Following is what costs: memory for a copy of every followed peer's model, and its updates each round. */
 static enum err check_follow(struct loader *l) {
   const struct config *c = l->c;
@@ -813,7 +825,7 @@ static enum err (*const job_checks[])(struct loader *) = {check_training, check_
                                                           check_personal, check_cluster,    check_split,
                                                           check_contract, check_continual,  check_model};
 static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels, check_watch, check_offset,
-                                                           check_follow, check_memory, check_rule};
+                                                           check_follow, check_memory, check_rule,  check_weights};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;

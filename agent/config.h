@@ -27,7 +27,7 @@
 #include "models/net/layer.h"
 #include "store/store.h"
 
-enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES };
+enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES, WEIGHTS_SIMILARITY };
 enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
 enum shadow_mode { SHADOW_AUTO, SHADOW_ON, SHADOW_OFF };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
@@ -99,6 +99,7 @@ struct site_job_config {
   bool watch;                                  /* the training data grow (agent/stream.h) */
   uint64_t train_seed;                         /* order and dropout only */
   enum merge_weights weights;
+  double kappa;     /* of WEIGHTS_SIMILARITY */
   double max_share; /* cap of one peer's weight, whatever the rule */
   struct rule_setting rule;
   uint32_t min_peers; /* default 1 with peers, 0 without */

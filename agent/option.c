@@ -46,7 +46,7 @@ static const char *const merge_rule_words[] = {[RULE_MEAN] = "mean",
                                                [RULE_TRUST] = "trust",
                                                [RULE_ROBUST] = "robust",
                                                NULL};
-static const char *const weights_words[] = {"metropolis", "samples", NULL};
+static const char *const weights_words[] = {"metropolis", "samples", "similarity", NULL};
 static const char *const serve_words[] = {
     [SERVE_BEST] = "best", [SERVE_LATEST] = "latest", [SERVE_PINNED] = "pinned", NULL};
 static const char *const when_done_words[] = {"exit", "serve", NULL};
@@ -201,7 +201,13 @@ const struct option option_table[] = {
      "a peer's difference is shortened to so many medians of those accepted lately, or so many of this agent's own "
      "steps"},
     {"merge.weights", SITE_JOB(weights), &type_word, "metropolis", ONE_OF(weights_words), LOCAL,
-     "a peer's weight by the graph, or by its number of samples"},
+     "a peer's weight by the graph, by its number of samples, or by the graph and how alike its update of the round is "
+     "to "
+     "this agent's own"},
+    {"merge.kappa", SITE_JOB(kappa), &type_number, "5", BOUNDS(0.01, 100), LOCAL,
+     "of merge.weights: similarity: a weight times exp(kappa * cosine of the two updates), and all made to sum up to 1 "
+     "with "
+     "this agent's own; the larger the more like alone"},
     {"merge.max_share", SITE_JOB(max_share), &type_number, "0.5", BOUNDS(0.01, 1), LOCAL,
      "largest weight of one peer, whatever the rule; times the norm bound it is what one peer can move"},
     {"round.min_peers", SITE_JOB(min_peers), &type_u32, "(1; 0 without peers)", BOUNDS(0, MAX_PEERS), LOCAL,

@@ -20,6 +20,7 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
                                   .train_seed = s->train_seed,
                                   .part = s->part};
   config.rule.max_share = s->max_share;
+  config.kappa = s->weights == WEIGHTS_SIMILARITY ? s->kappa : 0;
   schema_hash(schema, &digest_blake2b, &config.schema_hash);
   return config;
 }

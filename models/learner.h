@@ -46,6 +46,7 @@ struct learner_config {
   struct codec codec;               /* encoding of differences */
   enum statistic_policy statistics; /* in a merge; equal at every agent of the job */
   struct rule_setting rule;         /* of merges */
+  double kappa;                     /* of weights by similarity (learner_merge); 0: weights as they are given */
   struct digest init;               /* seed of the first weights: equal at every agent of the job */
   uint64_t train_seed;              /* with part: seed of order and dropout */
   uint32_t part;
@@ -142,7 +143,7 @@ void learner_copy_write(const struct learner *l, size_t copy, uint8_t *out_bytes
 /* One peer's share in a merge, in the order in which they are to be added (ascending public key). */
 struct contribution {
   size_t copy;
-  double weight;   /* w_j ≥ 0, Σ w_j ≤ 1 */
+  double weight;   /* w_j ≥ 0, Σ w_j ≤ 1; out: what similarity made of it */
   double distance; /* out: ‖x̂_j − x̂‖₂ of what is learnt, statistics left out, of what is shared */
   enum fate fate;  /* out: what the rule made of it; B = 5 × max(median of the last 32 accepted, own step norm) */
   double share;    /* out: with which its difference went in (models/merging/rule.h) */
@@ -150,7 +151,13 @@ struct contribution {
 
 /* Under the mean x ← x + γ Σ_j w_j · min(1, B/‖d_j‖) · d_j with d_j = x̂_j − x̂; under another rule what models/merging/rule.h says;
  * statistics as the policy says (merging/statistic.h), which no bound scales and which drive none. With n = 0, x is unchanged to
- * the bit. ERR_MERGE_REFUSED: the result was not finite; x is unchanged. */
+ * the bit. ERR_MERGE_REFUSED: the result was not finite; x is unchanged.
+ *
+ * With kappa > 0 sites whose updates of the round are alike weigh more: w_j e_j / Σ_k w_k e_k with e_j = exp(κ·cos(Δ_i, Δ_j)), over
+ * the peers and this agent, whose cosine is 1 and whose weight what the others leave of 1; so of equal weights a_ij ∝ exp(κ·cos(Δ_i,
+ * Δ_j)). Compared is what is shared and learnt, from where this agent's model stood before its training of the round: Δ_i = x − x_before,
+ * Δ_j = x̂_j − x_before, which among sites that merged alike is j's own step, and else holds how far j stands off. cos is 0 of an update
+ * that is none. Without a step of the round, as after a restart between publishing and merging, weights are as given. */
 MUST_USE enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n);
 
 /* x ← coordinate median (mean of the two middle values for an even number) of the copies named: a joiner's start. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "models/merging/mixing.h"
 
 /* Distances, and what the rule is told of each. */
 static void judge_distances(struct learner *l, struct contribution *contributions, size_t n) {
@@ -12,6 +13,25 @@ static void judge_distances(struct learner *l, struct contribution *contribution
     const float *copy = learner_copy(l, c->copy);
     c->distance = learnt_distance(&l->statistics, copy, l->copy, l->n_shared);
     l->merging[i] = (struct rule_peer){.values = copy, .weight = c->weight, .distance = c->distance};
+  }
+}
+
+/* Weights by similarity; spare is lost. */
+static void weigh_alike(struct learner *l, struct contribution *contributions, size_t n) {
+  const float *x = learner_shared(l), *before = learner_shared_of(l, l->before.x, l->spare);
+  double own = 1, sum = 0, left = 1;
+  for (size_t i = 0; i < n; i++)
+    own -= contributions[i].weight;
+  for (size_t i = 0; i < n; i++) {
+    struct contribution *c = &contributions[i];
+    double cosine = learnt_cosine(&l->statistics, before, x, learner_copy(l, c->copy), l->n_shared);
+    c->weight *= mixing_affinity(l->config.kappa, cosine);
+    sum += c->weight;
+  }
+  sum += fmax(own, 0);
+  for (size_t i = 0; i < n && sum > 0; i++) {
+    contributions[i].weight = fmin(contributions[i].weight / sum, left);
+    left -= contributions[i].weight;
   }
 }
 
@@ -36,6 +56,8 @@ static double norm_bound(const struct learner *l) {
 
 enum err learner_merge(struct learner *l, struct contribution *contributions, size_t n) {
   MUST(n <= l->config.n_copies && !l->pending);
+  if (l->config.kappa > 0 && l->has_step)
+    weigh_alike(l, contributions, n);
   const struct rule_merge m = {.x = learner_shared(l),
                                .own = l->copy,
                                .before = l->has_step && !l->shared ? l->before.x : NULL,

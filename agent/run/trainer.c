@@ -146,8 +146,8 @@ static enum err check_tasks(const struct trainer *t, struct trainer_result *resu
 
 static void tamper_with(const struct trainer *t, const struct splits *sets, struct dataset *global_test) {
   const struct trainer_tamper *tamper = t->config.tamper;
-  struct dataset *const all[] = {sets->train, sets->validation, sets->test, global_test};
-  for (size_t i = 0; tamper != NULL && i < sizeof all / sizeof *all; i++)
+  struct dataset *const all[MAX_DATA_SETS] = {sets->train, sets->validation, sets->test, global_test};
+  for (size_t i = 0; tamper != NULL && i < MAX_DATA_SETS; i++)
     if (all[i] != NULL)
       tamper->samples(tamper->context, all[i], all[i] == sets->train);
 }

@@ -174,3 +174,19 @@ double learnt_distance(const struct statistics *s, const float *a, const float *
   }
   return sqrt(sum);
 }
+
+double learnt_cosine(const struct statistics *s, const float *origin, const float *a, const float *b, size_t n) {
+  double product = 0, of_a = 0, of_b = 0;
+  for (size_t k = 0; k <= s->n; k++) {
+    size_t at, end;
+    learnt_range(s, k, n, &at, &end);
+    for (; at < end; at++) {
+      double d_a = (double)a[at] - (double)origin[at], d_b = (double)b[at] - (double)origin[at];
+      product += d_a * d_b;
+      of_a += d_a * d_a;
+      of_b += d_b * d_b;
+    }
+  }
+  double length = sqrt(of_a) * sqrt(of_b), cosine = product / length;
+  return length > 0 && isfinite(cosine) ? fmax(-1, fmin(1, cosine)) : 0;
+}

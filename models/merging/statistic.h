@@ -74,4 +74,7 @@ void learnt_range(const struct statistics *s, size_t k, size_t n, size_t *out_st
 /* ‖a − b‖₂ over the n values that are no statistics. */
 double learnt_distance(const struct statistics *s, const float *a, const float *b, size_t n);
 
+/* cos(a − origin, b − origin) over the same; 0 where one of them is the origin, or is not finite. */
+double learnt_cosine(const struct statistics *s, const float *origin, const float *a, const float *b, size_t n);
+
 #endif

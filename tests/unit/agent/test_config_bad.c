@@ -74,7 +74,14 @@ static const struct {
      "site.yaml:10:43: ", "with 1 bad ones multi-krum needs at least 5 models, and there are 4"},
     {ONE_PEER "    merge: krum\n", NULL, ERR_RANGE,
      "site.yaml:8:12: ", "jobs[].merge.rule: krum needs at least 3 models"},
-    {GOOD_SITE "    merge: { weights: equal }\n", NULL, ERR_SYNTAX, "site.yaml:6:23: ", "metropolis or samples"},
+    {GOOD_SITE "    merge: { weights: equal }\n", NULL, ERR_SYNTAX,
+     "site.yaml:6:23: ", "metropolis, samples or similarity"},
+    {GOOD_SITE "    merge: { weights: similarity, kappa: -1 }\n", NULL, ERR_RANGE,
+     "site.yaml:6:42: ", "write 0.01 to 100"},
+    {GOOD_SITE "    merge: { weights: samples, kappa: 2 }\n", NULL, ERR_RANGE,
+     "site.yaml:6:39: ", "jobs[].merge.kappa: is of merge.weights: similarity"},
+    {GOOD_SITE "    merge: { weights: similarity, rule: median }\n", NULL, ERR_RANGE,
+     "site.yaml:6:23: ", "similarity is of no use with merge.rule median; write mean or clip"},
 
     /* addresses and peers */
     {GOOD_HEAD "listen: [ \"tcp://*:*\" ]\n", NULL, ERR_SYNTAX, "site.yaml:3:11: ", "no numeric port"},

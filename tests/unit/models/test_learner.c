@@ -647,6 +647,40 @@ START_TEST(long_differences_are_clipped) {
 }
 END_TEST
 
+/* One peer made our own step, another the opposite one. With equal weights 1/3 : e⁻⁴/3 : 1/3 of κ = 2, made to sum up to 1. */
+START_TEST(updates_that_are_alike_weigh_more) {
+  struct bench b;
+  size_t n;
+  bench_init(&b, CODEC_F32);
+  struct learner_config config = config_of(&b, CODEC_F32);
+  config.kappa = 2;
+  learner_free(b.learner);
+  bench_open(&b, &config);
+  float *same = malloc(4 * b.n), *opposite = malloc(4 * b.n);
+  uint8_t *payload = malloc(learner_payload_bound(b.learner));
+  memcpy(opposite, learner_values(b.learner), 4 * b.n);
+  train(&b, 1);
+  publish(&b, false, payload, &n);
+  memcpy(same, learner_values(b.learner), 4 * b.n);
+  for (size_t i = 0; i < b.n; i++)
+    opposite[i] = 2 * opposite[i] - same[i];
+  set_copy(&b, 0, same);
+  set_copy(&b, 1, opposite);
+  struct contribution c[] = {{.copy = 0, .weight = 1.0 / 3}, {.copy = 1, .weight = 1.0 / 3}}, again[2];
+  memcpy(again, c, sizeof c);
+  ck_assert_int_eq(learner_merge(b.learner, c, 2), ERR_OK);
+  ck_assert_double_eq_tol(c[0].weight, 1 / (2 + exp(-4)), 1e-5);
+  ck_assert_double_eq_tol(c[1].weight, exp(-4) / (2 + exp(-4)), 1e-5);
+  ck_assert_double_eq_tol(c[1].share, c[1].weight, 1e-9);
+  ck_assert_int_eq(learner_merge(b.learner, again, 2), ERR_OK); /* without a step of the round: as given */
+  ck_assert_double_eq(again[1].weight, 1.0 / 3);
+  free(same);
+  free(opposite);
+  free(payload);
+  bench_done(&b);
+}
+END_TEST
+
 /* ---- statistics */
 
 static const char norm_arch[] = "dense 8, batchnorm, relu, dense classes";
@@ -1470,12 +1504,12 @@ int main(void) {
       streamed_samples_make_the_same_model, order_depends_on_seed_part_round_and_sub, steps_win_over_epochs,
       hook_stops_the_work, divergence_is_told, divergence_is_forgotten, copies_follow_the_chain,
       copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
-      long_differences_are_clipped, statistics_move_in_training_alone, statistics_merge_by_policy,
-      overflowing_merge_is_refused, restored_goes_on_as_uninterrupted, half_holds_the_pending_copy,
-      damaged_halves_are_refused, a_half_has_x_beside_its_copy, damaged_differences_in_halves_are_refused,
-      every_optimiser_learns, a_gradient_apart_makes_the_same_step, a_gradient_is_clipped_as_a_whole,
-      adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read, sets_are_learnt, anomalies_are_found,
-      huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived, damaged_models_are_refused,
-      unfit_configs_are_refused, unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from,
-      selecting_keeps_the_model);
+      long_differences_are_clipped, updates_that_are_alike_weigh_more, statistics_move_in_training_alone,
+      statistics_merge_by_policy, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
+      half_holds_the_pending_copy, damaged_halves_are_refused, a_half_has_x_beside_its_copy,
+      damaged_differences_in_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
+      a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
+      sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
+      damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
+      a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
 }

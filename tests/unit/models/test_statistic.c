@@ -140,8 +140,23 @@ START_TEST(distances_are_of_what_is_learnt) {
 }
 END_TEST
 
+START_TEST(cosines_are_of_what_is_learnt) {
+  const float origin[P] = {1, 1, 0, 0, 0, 0, 0, 0};
+  const float a[P] = {4, 1, 1e9f, 1e9f, 1e9f, 1e9f, 4, 1e9f}, b[P] = {1, 2, 5, 5, 5, 5, 0, 5};
+  const float back[P] = {-2, 1, 7, 7, 7, 7, -4, 7}, gone[P] = {INFINITY, 0, 0, 0, 0, 0, 0, 0};
+  open_all();
+  ck_assert_double_eq(learnt_cosine(&statistics, origin, a, a, P), 1);
+  ck_assert_double_eq(learnt_cosine(&statistics, origin, a, b, P), 0);
+  ck_assert_double_eq(learnt_cosine(&statistics, origin, a, back, P), -1);
+  ck_assert_double_eq(learnt_cosine(&statistics, origin, a, origin, P), 0);
+  ck_assert_double_eq(learnt_cosine(&statistics, origin, a, gone, P), 0);
+  close_all();
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN("merging/statistic", opened_by_names_and_roles, mean_averages, local_keeps,
                    pooled_adds_the_variance_of_the_means, pooled_is_of_all_samples, variance_is_never_negative,
-                   ends_of_the_own_share, non_finite_is_refused, distances_are_of_what_is_learnt);
+                   ends_of_the_own_share, non_finite_is_refused, distances_are_of_what_is_learnt,
+                   cosines_are_of_what_is_learnt);
 }
