@@ -41,22 +41,23 @@ static uint64_t shown_round(const struct round_peer *p) {
   return p->state.round > shown ? p->state.round : shown;
 }
 
-/* It trains, is behind, and may not follow n_ahead. */
-static bool is_stuck_behind(const struct round_machine *m, const struct round_peer *p, size_t n_ahead) {
+/* It trains and is behind. */
+static bool is_behind(const struct round_machine *m, const struct round_peer *p) {
   enum phase phase = p->state.phase;
   bool rests = p->state.finished || phase == PHASE_ALONE || phase == PHASE_PAUSED || phase == PHASE_HALTED;
-  return may_vouch(p) && !rests && shown_round(p) < m->reached.round && n_ahead <= p->inbox.held.degree / 3;
+  return may_vouch(p) && !rests && shown_round(p) < m->reached.round;
 }
 
+/* Each of the n hears as many vouch as we do, with us in its own place: whatever the graph of a round is, and within a group. */
 bool machine_marks_time(const struct round_machine *m) {
-  size_t n = 0, n_ahead = 1, n_stuck = 0;
+  size_t n = 0, n_ahead = 1, n_behind = 0;
   for (size_t i = 0; i < m->self.n_peers; i++) {
     n += may_vouch(&m->peers[i]);
     n_ahead += may_vouch(&m->peers[i]) && shown_round(&m->peers[i]) >= m->reached.round;
   }
   for (size_t i = 0; i < m->self.n_peers; i++)
-    n_stuck += is_stuck_behind(m, &m->peers[i], n_ahead);
-  return n / 3 > 0 && n_stuck >= n - n / 3;
+    n_behind += is_behind(m, &m->peers[i]);
+  return n_ahead <= n / 3 && n_behind >= n - n / 3;
 }
 
 /* Fetches what the live peers have now; a peer of which nothing is missing needs no copy. */

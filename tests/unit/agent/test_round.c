@@ -363,6 +363,28 @@ START_TEST(nobody_jumps_by_a_number_that_too_few_vouch_for) {
 }
 END_TEST
 
+/* Two went on while four were away, and one of the two is gone when they come back: the other waits for them, however few are beside
+ * it in a round. */
+START_TEST(who_is_ahead_of_all_marks_time_in_a_graph_that_rotates) {
+  struct swarm *s = forever(6);
+  for (size_t i = 0; i < 6; i++)
+    s->agents[i].config.topology = (struct job_topology){.rule = GRAPH_RANDOM, .k = 2};
+  swarm_start_all(s);
+  ck_assert(swarm_until_round(s, 0, 5, 60000));
+  for (size_t i = 2; i < 6; i++)
+    swarm_kill(s, i);
+  ck_assert(swarm_until_round(s, 0, 20, 200000));
+  swarm_kill(s, 1);
+  for (size_t i = 2; i < 6; i++)
+    swarm_start(s, i);
+  swarm_run(s, 60000);
+  for (size_t i = 2; i < 6; i++)
+    ck_assert_msg(swarm_round(s, i) + 1 >= swarm_round(s, 0), "%llu against %llu", (unsigned long long)swarm_round(s, i),
+                  (unsigned long long)swarm_round(s, 0));
+  swarm_free(s);
+}
+END_TEST
+
 START_TEST(a_jump_leaves_room_to_count_on) {
   struct swarm *s = forever(2);
   swarm_start_all(s);
@@ -1002,7 +1024,8 @@ int main(void) {
       restart_in_every_phase_resumes_at_what_was_committed, a_round_shows_the_loss_of_its_own_training,
       a_restart_changes_no_bit, a_joiner_adopts_the_model_of_a_running_swarm,
       a_joiner_of_a_finished_job_adopts_and_is_finished, forty_rounds_late_jumps_once,
-      nobody_jumps_by_a_number_that_too_few_vouch_for, a_jump_leaves_room_to_count_on,
+      nobody_jumps_by_a_number_that_too_few_vouch_for, who_is_ahead_of_all_marks_time_in_a_graph_that_rotates,
+      a_jump_leaves_room_to_count_on,
       missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes,
       links_that_are_gone_are_replaced_by_the_full_copy, a_broken_payload_is_refused_and_healed_by_a_full_copy,
       three_broken_payloads_in_a_row_quarantine, equivocation_quarantines,
