@@ -47,7 +47,8 @@ struct trainer {
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
-  struct stream_look stream; /* of the training data, where they are watched */
+  struct stream_look stream; /* of the training data, where they are watched: what was read last, or found to be no data */
+  char stream_told[2 * MAX_REASON_BYTES]; /* why they could not be read at the last training; "": they were */
   struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
   struct buffer committed,
       committed_tasks; /* the learner's half and tasks before the last JOB_RESTORE, until JOB_TRAIN */
@@ -484,31 +485,46 @@ static enum err read_again(struct trainer *t, struct data_place *why) {
   return e;
 }
 
-/* What has come since the last training. What cannot be read is told once, and the samples of before stay. */
-static void watch(struct trainer *t, struct trainer_result *result) {
-  const char *path = t->config.site_job->train_path;
-  char lost[MAX_REASON_BYTES] = "", text[MAX_PATH_BYTES + MAX_REASON_BYTES];
-  struct data_place why;
+/* That what stands there is no data, which stays so until it changes; whatever else may pass. */
+static bool is_of_content(enum err e) {
+  return e == ERR_SYNTAX || e == ERR_RANGE || e == ERR_LIMIT || e == ERR_NON_FINITE || e == ERR_CORRUPT;
+}
+
+/* Reads what stands there if it is not what was read last. */
+static enum err take_news(struct trainer *t, char out_lost[MAX_REASON_BYTES], struct data_place *why) {
   struct stream_look now = {0};
-  if (!t->config.site_job->watch)
-    return;
-  enum err e = stream_look(path, &now, &why);
-  if (e == ERR_OK && !stream_differs(&t->stream, &now, lost)) {
-    stream_look_done(&now);
-    return;
-  }
-  if (e == ERR_OK) {
+  enum err e = stream_look(t->config.site_job->train_path, &now, why);
+  bool is_new = e == ERR_OK && stream_differs(&t->stream, &now, out_lost);
+  if (is_new)
+    e = read_again(t, why);
+  if (is_new && (e == ERR_OK || is_of_content(e))) {
     stream_look_done(&t->stream);
     t->stream = now; /* now the trainer's */
-    e = read_again(t, &why);
+    now = (struct stream_look){0};
   }
-  snprintf(result->stream_note, sizeof result->stream_note, "%s", lost);
+  stream_look_done(&now);
+  return e;
+}
+
+/* What has come since the last training. What cannot be read is told once, and the samples of before stay. */
+static void watch(struct trainer *t, struct trainer_result *result) {
+  char lost[MAX_REASON_BYTES] = "", text[MAX_PATH_BYTES + MAX_REASON_BYTES];
+  struct data_place why;
+  if (!t->config.site_job->watch)
+    return;
+  enum err e = take_news(t, lost, &why);
   result->is_stream_refused = e != ERR_OK;
-  if (e != ERR_OK) {
-    data_place_text(&why, text, sizeof text);
-    snprintf(result->stream_note, sizeof result->stream_note, "%.400s; training goes on with the samples of before",
-             text);
+  if (e == ERR_OK) {
+    t->stream_told[0] = '\0';
+    snprintf(result->stream_note, sizeof result->stream_note, "%s", lost);
+    return;
   }
+  data_place_text(&why, text, sizeof text);
+  snprintf(result->stream_note, sizeof result->stream_note, "%.400s; training goes on with the samples of before", text);
+  if (strcmp(result->stream_note, t->stream_told) == 0)
+    result->stream_note[0] = '\0';
+  else
+    memcpy(t->stream_told, result->stream_note, sizeof t->stream_told);
 }
 
 /* A quota that has changed since the last training: another selection may be faster now. */

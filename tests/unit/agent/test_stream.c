@@ -130,6 +130,68 @@ START_TEST(what_is_lost_is_told_in_one_line) {
 }
 END_TEST
 
+/* Of the same length under the same name. */
+START_TEST(what_is_written_over_is_seen) {
+  char lost[MAX_REASON_BYTES];
+  const struct timespec early[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}}, later[2] = {{.tv_sec = 1000}, {1000, 1}};
+  put("d.csv", "w", "a,b\n1,2\n");
+  ck_assert_int_eq(utimensat(AT_FDCWD, path_of("d.csv"), early, 0), 0);
+  struct stream_look before = look_at(path_of("d.csv"));
+  put("d.csv", "r+", "a,b\n3,4\n");
+  ck_assert_int_eq(utimensat(AT_FDCWD, path_of("d.csv"), later, 0), 0);
+  struct stream_look now = look_at(path_of("d.csv"));
+  ck_assert(stream_differs(&before, &now, lost));
+  ck_assert_str_eq(lost, "");
+  stream_look_done(&now);
+  stream_look_done(&before);
+}
+END_TEST
+
+/* Longer than what is read at once, and lines across its ends. */
+START_TEST(a_large_file_is_whole) {
+  enum { N_ROWS = 2 * MAX_STREAM_HEAD_BYTES / 8 };
+  struct data_place why;
+  char as[STREAM_PATH_BYTES], line[32];
+  int fd = -1;
+  FILE *f = fopen(path_of("d.csv"), "w");
+  ck_assert_ptr_nonnull(f);
+  fputs("a\n", f);
+  for (int i = 0; i < N_ROWS; i++)
+    fprintf(f, "%07d\n", i);
+  fputs("9999", f);
+  ck_assert_int_eq(fclose(f), 0);
+  struct stream_look look = look_at(path_of("d.csv"));
+  ck_assert_int_eq(stream_open(path_of("d.csv"), &look, &fd, as, &why), ERR_OK);
+  f = fopen(as, "r");
+  ck_assert_ptr_nonnull(f);
+  ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+  for (int i = 0; i < N_ROWS; i++) {
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, f));
+    if (strtol(line, NULL, 10) != i || strlen(line) != 8)
+      ck_abort_msg("row %d: %s", i, line);
+  }
+  ck_assert_ptr_null(fgets(line, sizeof line, f));
+  fclose(f);
+  close(fd);
+  stream_look_done(&look);
+}
+END_TEST
+
+/* It is as long at the look, and not when it is read. */
+START_TEST(what_is_cut_off_meanwhile_is_an_error) {
+  struct data_place why;
+  char as[STREAM_PATH_BYTES];
+  int fd = -1;
+  put("d.csv", "w", "a,b\n1,2\n3,4\n");
+  struct stream_look look = look_at(path_of("d.csv"));
+  put("d.csv", "w", "a,b\n5,6\n");
+  ck_assert_int_eq(stream_open(path_of("d.csv"), &look, &fd, as, &why), ERR_TRUNCATED);
+  ck_assert_ptr_nonnull(strstr(why.sentence, "cut off"));
+  ck_assert_int_eq(fd, -1);
+  stream_look_done(&look);
+}
+END_TEST
+
 START_TEST(what_cannot_be_read_says_why) {
   struct stream_look look;
   struct data_place why;
@@ -156,5 +218,6 @@ END_TEST
 int main(void) {
   return SUITE_RUN_AROUND("stream", 0, set_up, tear_down, a_file_that_grows_gives_whole_lines,
                           a_folder_is_its_files_by_name, what_is_lost_is_told_in_one_line,
+                          what_is_written_over_is_seen, a_large_file_is_whole, what_is_cut_off_meanwhile_is_an_error,
                           what_cannot_be_read_says_why);
 }

@@ -8,9 +8,11 @@
 
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1027,11 +1029,11 @@ static void append(const char *path, const char *text) {
 }
 
 static void append_points(const char *path, size_t n) {
-  char line[64];
-  for (size_t i = 0; i < n; i++) {
-    snprintf(line, sizeof line, "%g,%g,ok\n", (double)i * 0.01, (double)i * 0.02);
-    append(path, line);
-  }
+  FILE *f = fopen(path, "a");
+  ck_assert_ptr_nonnull(f);
+  for (size_t i = 0; i < n; i++)
+    fprintf(f, "%g,%g,ok\n", (double)i * 0.01, (double)i * 0.02);
+  ck_assert_int_eq(fclose(f), 0);
 }
 
 START_TEST(what_is_appended_is_trained_on_from_the_next_round) {
@@ -1080,6 +1082,52 @@ START_TEST(what_is_appended_is_trained_on_from_the_next_round) {
 }
 END_TEST
 
+/* What is said of the data in the round, which is done to its end. */
+static void do_round(struct site *s, uint64_t round, bool is_refused, const char *note, uint32_t *out_samples) {
+  struct trainer_result *r = train(s, round, round == 1);
+  ck_assert(r->is_stream_refused == is_refused);
+  ck_assert_msg(note[0] ? strstr(r->stream_note, note) != NULL : r->stream_note[0] == '\0', "%s", r->stream_note);
+  *out_samples = r->n_samples;
+  trainer_result_free(r);
+  trainer_result_free(merge_nothing(s, round));
+}
+
+static void limit_files(rlim_t n_bytes) {
+  const struct rlimit limit = {n_bytes, RLIM_INFINITY};
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+START_TEST(what_cannot_be_read_now_is_told_once_and_read_when_it_can) {
+  struct site s;
+  uint32_t before, now;
+  char away[40];
+  site_init(&s, 5);
+  s.config.watch = true;
+  site_start(&s);
+  load(&s);
+  do_round(&s, 1, false, "", &before);
+  snprintf(away, sizeof away, "%s.away", s.path);
+  ck_assert_int_eq(rename(s.path, away), 0); /* as a folder that is not mounted */
+  do_round(&s, 2, true, "it does not exist", &now);
+  do_round(&s, 3, true, "", &now);
+  ck_assert_uint_eq(now, before);
+  ck_assert_int_eq(rename(away, s.path), 0);
+  do_round(&s, 4, false, "", &now);
+  ck_assert_uint_eq(now, before);
+
+  append_points(s.path, 100000);
+  ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+  limit_files(1 << 20); /* there is no room to read it */
+  do_round(&s, 5, true, "failed", &now);
+  do_round(&s, 6, true, "", &now);
+  ck_assert_uint_eq(now, before);
+  limit_files(RLIM_INFINITY);
+  do_round(&s, 7, false, "", &now);
+  ck_assert_uint_gt(now, before + 50000);
+  site_done(&s);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
@@ -1091,6 +1139,7 @@ int main(void) {
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
       a_model_from_elsewhere_is_taken, stops_within_a_second_of_a_long_training,
       one_that_is_interrupted_answers_without_being_joined, what_is_appended_is_trained_on_from_the_next_round,
+      what_cannot_be_read_now_is_told_once_and_read_when_it_can,
       tasks_come_in_turn_are_judged_and_outlast_a_restart, what_is_kept_of_a_task_is_sealed,
       a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
