@@ -488,7 +488,7 @@ void relay_close(struct gossip *g, struct peer *p, uint64_t conn);
 /* No relay is tried any more: there is a direct session. */
 void relay_stop(struct gossip *g, struct peer *p);
 
-/* The peer has a session with both HELLOs: it may be a way to others. */
+/* The peer has a session with both HELLOs: it may be a way to others, and is the next one to be asked where it has not just failed. */
 void relay_on_up(struct gossip *g, const struct peer *p);
 
 /* The peer's session, which went over conn, is over. */

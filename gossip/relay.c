@@ -9,7 +9,8 @@
 
 /* Of each peer. */
 struct relay_row {
-  struct allowance allowance; /* of what is carried from it or to it, and of what it carries to us */
+  struct allowance sent;     /* of what it gives us to carry, and carries to us */
+  struct allowance received; /* of what is carried to it, and what we give it to carry: it has no more room for us than that */
   uint64_t carried_bytes;
 
   bool is_open;     /* a relayed connection with it is tried or stands … */
@@ -17,29 +18,40 @@ struct relay_row {
   uint64_t next_ms; /* open: when patience ends; else when the next is tried */
   uint64_t down_ms; /* since when there was no settled relayed session */
   size_t n_asked;   /* at once */
+  bool has_settled; /* the relayed session over `via` has lasted */
 };
 
 struct relay {
   struct relay_row *rows; /* [n_peers] */
+  bool *has_failed;       /* [n_peers][n_peers]: the last try to reach the one over the other led nowhere */
   struct relay_queue queue;
   uint64_t carried_bytes;
   uint8_t *outgoing; /* the frame that is being made for who carries it */
   size_t n_outgoing; /* its plaintext */
 };
 
+static void relay_free(struct relay *r) {
+  free(r->rows);
+  free(r->has_failed);
+  free(r);
+}
+
 /* False: no memory. */
 static bool relay_init(struct gossip *g) {
   if (g->relay)
     return true;
   struct relay *r = calloc(1, sizeof *r);
-  if (r)
-    r->rows = calloc(g->n_peers + 1, sizeof *r->rows);
-  if (!r || !r->rows) {
-    free(r);
+  if (!r)
+    return false;
+  r->rows = calloc(g->n_peers + 1, sizeof *r->rows);
+  r->has_failed = calloc(g->n_peers * g->n_peers + 1, sizeof *r->has_failed); /* n_peers ≤ MAX_PEERS */
+  if (!r->rows || !r->has_failed) {
+    relay_free(r);
     return false;
   }
   for (size_t i = 0; i < g->n_peers; i++) {
-    allowance_init(&r->rows[i].allowance, node_now(g));
+    allowance_init(&r->rows[i].sent, node_now(g));
+    allowance_init(&r->rows[i].received, node_now(g));
     r->rows[i].via = i;
   }
   relay_queue_init(&r->queue, &g->budget);
@@ -56,13 +68,16 @@ void relay_done(struct gossip *g) {
   if (!g->relay)
     return;
   relay_queue_done(&g->relay->queue);
-  free(g->relay->rows);
-  free(g->relay);
+  relay_free(g->relay);
   g->relay = NULL;
 }
 
 static struct relay_row *row_of(const struct gossip *g, const struct peer *p) {
   return &g->relay->rows[peer_index(g, p)];
+}
+
+static bool *has_failed(const struct gossip *g, const struct peer *p, size_t via) {
+  return &g->relay->has_failed[peer_index(g, p) * g->n_peers + via];
 }
 
 uint64_t relay_carried_bytes(const struct gossip *g, const struct peer *p) {
@@ -79,6 +94,11 @@ static enum err neighbour_judge(const struct peer *p) {
   if (!p->info.has_session || !live || conn_is_relayed(live->conn))
     return ERR_NO_SESSION;
   return live->version >= RELAY_VERSION ? ERR_OK : ERR_VERSION;
+}
+
+/* Units of a RELAY of n bytes. */
+static uint64_t relay_cost(size_t n_plain) {
+  return allowance_cost(MESSAGE_RELAY, frame_bytes(n_plain));
 }
 
 /* ---- a connection over a third --------------------------------------------------------------------------------------- */
@@ -130,6 +150,7 @@ enum err conn_frame_send(struct gossip *g, uint64_t conn) {
   if (!conn_is_relayed(conn))
     return g->link.calls->frame_send(g->link.context, conn);
   struct peer *via = &g->peers[conn_via(conn)];
+  (void)allowance_try(&row_of(g, via)->received, relay_cost(g->relay->n_outgoing), node_now(g));
   enum err e = send_relay(g, via, g->relay->outgoing, g->relay->n_outgoing);
   return e == ERR_OK ? ERR_OK : ERR_NOT_CONNECTED;
 }
@@ -168,6 +189,7 @@ static void route_fail(struct gossip *g, struct peer *p, bool is_quick) {
   struct relay_row *row = row_of(g, p);
   size_t n_neighbours = count_neighbours(g);
   row->is_open = false;
+  *has_failed(g, p, row->via) = !row->has_settled;
   if (p->noise_via > 0)
     handshake_forget(g, p);
   bool is_more = is_quick && row->n_asked < MAX_RELAYS_ASKED && row->n_asked < n_neighbours;
@@ -190,13 +212,16 @@ void relay_stop(struct gossip *g, struct peer *p) {
   row_of(g, p)->is_open = false;
 }
 
+/* Who led nowhere has its turn when it comes: else one that swallows what it is given and comes again and again would be the only
+ * one that is asked. */
 void relay_on_up(struct gossip *g, const struct peer *p) {
+  size_t via = peer_index(g, p);
   g->relay_due_ms = 0;
   for (size_t i = 0; g->relay && neighbour_judge(p) == ERR_OK && i < g->n_peers; i++) {
     struct relay_row *row = &g->relay->rows[i];
-    if (row->is_open)
+    if (row->is_open || *has_failed(g, &g->peers[i], via))
       continue;
-    row->via = (peer_index(g, p) + g->n_peers - 1) % g->n_peers; /* it is the next */
+    row->via = (via + g->n_peers - 1) % g->n_peers; /* it is the next */
     row->next_ms = node_now(g);
     row->n_asked = 0;
   }
@@ -209,6 +234,7 @@ void relay_on_down(struct gossip *g, struct peer *p, uint64_t conn) {
   if (conn_is_relayed(conn) && node_now(g) - p->live_ms >= SETTLED_MS) {
     row_of(g, p)->down_ms = node_now(g);
     row_of(g, p)->n_asked = 0;
+    row_of(g, p)->has_settled = true;
   }
   relay_queue_forget(&g->relay->queue, peer_index(g, p));
   for (size_t i = 0; i < g->n_peers; i++) {
@@ -227,6 +253,7 @@ static void route_open(struct gossip *g, struct peer *p) {
       continue;
     row->via = via;
     row->is_open = true;
+    row->has_settled = false;
     row->n_asked++;
     row->next_ms = node_now(g) + RELAY_PATIENCE_MS;
     handshake_over(g, p, relay_conn(g, p));
@@ -274,7 +301,7 @@ void relay_tick(struct gossip *g) {
 /* ---- what is carried ------------------------------------------------------------------------------------------------- */
 
 bool relay_pays(struct gossip *g, struct peer *p, size_t n_frame) {
-  return relay_init(g) && allowance_try(&row_of(g, p)->allowance, allowance_cost(MESSAGE_RELAY, n_frame), node_now(g));
+  return relay_init(g) && allowance_try(&row_of(g, p)->sent, allowance_cost(MESSAGE_RELAY, n_frame), node_now(g));
 }
 
 static enum err carry(struct gossip *g, const struct peer *from, const struct message_relay *m) {
@@ -286,10 +313,12 @@ static enum err carry(struct gossip *g, const struct peer *from, const struct me
     return e;
   size_t n = RELAY_HEAD_BYTES + m->n_frame;
   uint8_t *bytes;
-  if (!relay_pays(g, to, frame_bytes(n)))
+  if (!relay_init(g) || !allowance_try(&row_of(g, to)->received, relay_cost(n), node_now(g)))
     return ERR_BACKLOG;
-  if (relay_queue_put(&g->relay->queue, peer_index(g, from), peer_index(g, to), n, node_now(g), &bytes) != ERR_OK)
+  if (relay_queue_put(&g->relay->queue, peer_index(g, from), peer_index(g, to), n, node_now(g), &bytes) != ERR_OK) {
+    allowance_return(&row_of(g, to)->received, relay_cost(n));
     return ERR_BACKLOG;
+  }
   if (g->relay_due_ms > node_now(g) + RELAY_KEEP_MS)
     g->relay_due_ms = node_now(g) + RELAY_KEEP_MS;
   head_write(bytes, &from->config->key, RELAY_FROM);

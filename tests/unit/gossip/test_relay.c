@@ -543,6 +543,51 @@ START_TEST(who_repeats_a_handshake_disturbs_no_other_way) {
 }
 END_TEST
 
+static unsigned swallow_at_b(struct world *world, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+  (void)world, (void)n;
+  return frame_type(frame) != MESSAGE_RELAY || (from != b && to != b);
+}
+
+/* c carries nothing at first, and when it does, its turn comes. */
+START_TEST(who_swallows_and_comes_again_does_not_take_every_turn) {
+  begin(4);
+  struct agent *d = &w->agents[3];
+  separate(a, d, "");
+  c->config.relay = GOSSIP_RELAY_ASK;
+  w->filter = swallow_at_b;
+  world_start(w);
+  world_run(w, 20000);
+  ck_assert(!info_of(a, d).has_session);
+  c->node->config.relay = GOSSIP_RELAY_CARRY;
+  for (unsigned i = 0; i < 50 && !info_of(a, d).has_session; i++) {
+    cut_wires(a, b);
+    world_run(w, SETTLED_MS + 1000);
+  }
+  world_run(w, 1000);
+  assert_met_over(a, d, c);
+}
+END_TEST
+
+/* Each way is below what one may send, both together are not. */
+START_TEST(what_is_sent_to_a_peer_is_not_charged_to_it) {
+  static const uint8_t frame[40000];
+  begin_apart("");
+  world_start(w);
+  world_run(w, 5000);
+  struct message m = {.type = MESSAGE_RELAY, .relay = {.way = RELAY_TO, .frame = frame, .n_frame = sizeof frame}};
+  for (unsigned i = 0; i < 5000; i += 4) {
+    m.relay.key = *identity_public(c->identity);
+    send_message(a->node, &a->node->peers[peer_of(a, b)], &m);
+    m.relay.key = *identity_public(a->identity);
+    send_message(c->node, &c->node->peers[peer_of(c, b)], &m);
+    world_run(w, 4);
+  }
+  ck_assert_uint_eq(drops_of(b, a, ERR_BACKLOG), 0);
+  ck_assert_uint_eq(drops_of(b, c, ERR_BACKLOG), 0);
+  ck_assert_uint_eq(drops_of(a, b, ERR_BACKLOG), 0);
+}
+END_TEST
+
 static struct seals lying;
 static unsigned n_lies;
 static uint8_t kept[MAX_FRAME_PLAIN_BYTES];
@@ -637,5 +682,6 @@ int main(void) {
       when_a_ban_ends_the_way_is_tried_again, who_comes_is_asked_at_once, who_wants_no_relay_has_none,
       what_came_over_a_third_is_not_carried_on_though_there_is_a_direct_way,
       handshakes_of_one_pair_do_not_use_up_those_of_another, who_repeats_a_handshake_disturbs_no_other_way,
+      who_swallows_and_comes_again_does_not_take_every_turn, what_is_sent_to_a_peer_is_not_charged_to_it,
       a_relay_that_lies_harms_only_what_it_relays, a_relay_that_floods_is_sent_away_and_the_peer_is_not);
 }
