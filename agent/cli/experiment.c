@@ -414,6 +414,12 @@ static enum err open_results(struct pool *p, const char *path, bool shows) {
   return e == ERR_NOT_FOUND && shows ? ERR_OK : e;
 }
 
+static const char *why_closed(enum err e) {
+  return e == ERR_BUSY          ? "another experiment writes there"
+         : e == ERR_UNSUPPORTED ? "it is not a regular file"
+                                : err_sentence(e);
+}
+
 static int conduct(struct pool *p) {
   char why[MAX_CONFIG_WHY_BYTES] = "", path[MAX_PATH_BYTES + 16];
   struct data_cache *cache = NULL;
@@ -422,7 +428,7 @@ static int conduct(struct pool *p) {
   enum err e = open_results(p, path, shows);
   if (e)
     return answer_error(p->call, EXIT_USAGE, err_name(e), "name a file that can be written with --results", "%s: %s",
-                        path, e == ERR_BUSY ? "another experiment writes there" : err_sentence(e));
+                        path, why_closed(e));
   if (!shows)
     e = data_cache_open(&cache, why);
   if (!e)

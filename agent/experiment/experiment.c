@@ -406,24 +406,42 @@ struct sim_learning_options experiment_options(const struct experiment *x, size_
                                        .n_groups = (size_t)x->n_groups};
 }
 
-static enum err check_learning(const struct experiment *x, size_t method, const struct config *c, char *why) {
+static enum err check_learning(const struct reader *r, const struct experiment *x, size_t method,
+                               const struct config *c) {
   char sentence[MAX_REASON_BYTES];
   const struct sim_learning_options options = experiment_options(x, method);
   enum err e = sim_learning_check(&c->jobs[0], &options, (size_t)x->n_agents, sentence);
   if (!e)
     return ERR_OK;
-  return fail(&(struct reader){.path = x->path, .why = why}, e, x->methods[method].place, "%s", sentence);
+  return fail(r, e, x->methods[method].place, "%s", sentence);
+}
+
+/* The job's own topology is a graph over all members, which every agent makes of those that it knows. */
+static enum err check_graph(const struct reader *r, const struct experiment_method *m, const struct config *c) {
+  const struct job_topology *t = &c->jobs[0].job.topology;
+  char text[MAX_TOPOLOGY_TEXT];
+  if (t->rule == GRAPH_PEERS || m->topology == TOPOLOGY_FULL || m->topology == TOPOLOGY_ALONE)
+    return ERR_OK;
+  job_topology_write(t, text);
+  return fail(r, ERR_RANGE, m->place,
+              "methods[].topology: of method %s is %s, so that agents know only some of the others, and the job's own "
+              "topology, %s, "
+              "is a graph of all; write topology: full, or take the job's out of `set`",
+              m->name, topology_words[m->topology], text);
 }
 
 /* Each method with each split, so that nothing is found out after an hour. */
-static enum err check_all(const struct experiment *x, char *why) {
+static enum err check_all(const struct reader *r) {
+  const struct experiment *x = r->x;
   enum err e = ERR_OK;
   for (size_t m = 0; m < x->n_methods && !e; m++)
     for (size_t s = 0; s < x->n_splits && !e; s++) {
       struct config *c = NULL;
-      e = experiment_config(x, &(struct experiment_run){m, s, x->seeds[0]}, &c, why);
+      e = experiment_config(x, &(struct experiment_run){m, s, x->seeds[0]}, &c, r->why);
       if (!e)
-        e = check_learning(x, m, c, why);
+        e = check_graph(r, &x->methods[m], c);
+      if (!e)
+        e = check_learning(r, x, m, c);
       config_free(c);
     }
   return e;
@@ -441,7 +459,7 @@ enum err experiment_load(const char *path, struct experiment **out_experiment, c
     e = read_experiment(&r);
   if (!e) {
     snprintf(x->path, sizeof x->path, "%s", path);
-    e = check_all(x, out_why);
+    e = check_all(&r);
   }
   if (e)
     experiment_free(x);

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/file.h"
+#include "base/fd.h"
 #include "base/must.h"
 
 enum { TRACE_TEXT_BYTES = 17 };
@@ -90,21 +92,43 @@ static void read_line(struct results *r, const char *line, size_t n) {
   json_decref(object);
 }
 
-static enum err read_all(struct results *r, const char *path) {
-  char *bytes = NULL;
-  size_t n_bytes = 0, at = 0;
-  enum err e = file_read(path, (size_t)MAX_RESULTS * (MAX_RESULT_LINE_BYTES / 16), &bytes, &n_bytes);
-  if (e)
-    return e;
-  r->ends_whole = n_bytes == 0 || bytes[n_bytes - 1] == '\n';
-  while (at < n_bytes && r->n < MAX_RESULTS) {
-    const char *end = memchr(bytes + at, '\n', n_bytes - at);
-    size_t n = end ? (size_t)(end - bytes) - at : n_bytes - at;
-    read_line(r, bytes + at, n);
-    at += n + 1;
+/* The lines that have an end; *is_long: so far, the first one was too long to be kept. Returns how many bytes they are. */
+static size_t read_lines(struct results *r, const char *bytes, size_t n, bool *is_long) {
+  size_t at = 0;
+  for (const char *end; (end = memchr(bytes + at, '\n', n - at)) != NULL; at = (size_t)(end - bytes) + 1) {
+    if (*is_long)
+      r->n_skipped++;
+    else
+      read_line(r, bytes + at, (size_t)(end - bytes) - at);
+    *is_long = false;
   }
+  return at;
+}
+
+static enum err read_all(struct results *r) {
+  const size_t capacity = MAX_RESULT_LINE_BYTES + 1; /* with its end */
+  char *bytes = malloc(capacity);
+  MUST(bytes != NULL);
+  size_t n = 0, n_new;
+  bool is_long = false;
+  enum err e;
+  while ((e = fd_read_full(r->fd, bytes + n, capacity - n, &n_new)) == ERR_OK && n_new > 0) {
+    n += n_new;
+    size_t n_read = read_lines(r, bytes, n, &is_long);
+    if (n - n_read == capacity) {
+      is_long = true;
+      n_read = n;
+    }
+    n -= n_read;
+    memmove(bytes, bytes + n_read, n);
+  }
+  r->ends_whole = n == 0 && !is_long;
+  if (is_long)
+    r->n_skipped++;
+  else
+    read_line(r, bytes, n);
   free(bytes);
-  return at < n_bytes ? ERR_LIMIT : ERR_OK;
+  return e;
 }
 
 static enum err sync_folder_of(const char *path) {
@@ -118,9 +142,12 @@ static enum err sync_folder_of(const char *path) {
 }
 
 static enum err open_file(struct results *r, const char *path, bool writes) {
-  r->fd = open(path, O_CLOEXEC | (writes ? O_RDWR | O_APPEND | O_CREAT : O_RDONLY), 0666);
-  if (r->fd < 0)
+  struct stat status;
+  r->fd = open(path, O_CLOEXEC | O_NONBLOCK | (writes ? O_RDWR | O_APPEND | O_CREAT : O_RDONLY), 0666);
+  if (r->fd < 0 || fstat(r->fd, &status) != 0)
     return err_from_errno(errno);
+  if (!S_ISREG(status.st_mode))
+    return ERR_UNSUPPORTED;
   if (writes && flock(r->fd, LOCK_EX | LOCK_NB) != 0)
     return errno == EWOULDBLOCK ? ERR_BUSY : err_from_errno(errno);
   return writes ? sync_folder_of(path) : ERR_OK;
@@ -131,7 +158,7 @@ enum err results_open(const char *path, bool writes, struct results **out_result
   MUST(r != NULL);
   enum err e = open_file(r, path, writes);
   if (!e)
-    e = read_all(r, path);
+    e = read_all(r);
   if (e)
     results_close(r);
   else
@@ -202,26 +229,18 @@ static char *line_text(const struct experiment *x, const struct experiment_run *
   return whole;
 }
 
-static enum err write_all(int fd, const char *text, size_t n) {
-  while (n > 0) {
-    ssize_t written = write(fd, text, n);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return err_from_errno(errno);
-    text += written;
-    n -= (size_t)written;
-  }
-  return fsync(fd) == 0 ? ERR_OK : err_from_errno(errno);
+static enum err write_durably(int fd, const char *text) {
+  enum err e = fd_write_all(fd, text, strlen(text));
+  return e != ERR_OK || fsync(fd) == 0 ? e : err_from_errno(errno);
 }
 
 enum err results_put(struct results *r, const struct experiment *x, const struct experiment_run *run,
                      struct experiment_result *result) {
   char *text = line_text(x, run, result);
-  enum err e = r->ends_whole ? ERR_OK : write_all(r->fd, "\n", 1);
+  enum err e = r->ends_whole ? ERR_OK : write_durably(r->fd, "\n");
   if (!e) {
     r->ends_whole = false; /* until it is whole again */
-    e = write_all(r->fd, text, strlen(text));
+    e = write_durably(r->fd, text);
     r->ends_whole = e == ERR_OK;
   }
   free(text);

@@ -6,18 +6,19 @@
  *                "acc": null, "forgetting": null}, …]}
  *
  * A run is found by its hash (experiment_run_id); names are for people. A line that is none, as the last one after a power cut, is
- * skipped and counted. One process writes at a time, others may read. Bounded: MAX_RESULT_LINE_BYTES, MAX_RESULTS. One thread. */
+ * skipped and counted, as is one that is longer than MAX_RESULT_LINE_BYTES, which none of MAX_EXPERIMENT_AGENTS is. There may be any
+ * number of lines, read one by one. One process writes at a time, others may read. One thread. */
 #ifndef AGENT_EXPERIMENT_RESULTS_H
 #define AGENT_EXPERIMENT_RESULTS_H
 
 #include "agent/experiment/run.h"
 
-enum { MAX_RESULT_LINE_BYTES = 128 << 10, MAX_RESULTS = 16384 };
+enum { MAX_RESULT_LINE_BYTES = 128 << 10 };
 
 struct results;
 
-/* Reads all; where it is to be written the file is made and locked. ERR_BUSY: another experiment writes there; ERR_NOT_FOUND,
- * ERR_PERMISSION, ERR_LIMIT, ERR_IO … */
+/* Reads all; where it is to be written the file is made and locked. ERR_BUSY: another experiment writes there;
+ * ERR_UNSUPPORTED: it is no regular file; ERR_NOT_FOUND, ERR_PERMISSION, ERR_IO … */
 MUST_USE enum err results_open(const char *path, bool writes, struct results **out_results);
 void results_close(struct results *r); /* NULL is allowed */
 

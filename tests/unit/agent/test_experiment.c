@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/experiment/results.h"
 #include "base/rng.h"
@@ -93,6 +94,9 @@ static const struct {
     {HEAD SET "attackers: 1\nmethods: [ { name: x, attack: backdoor } ]\n", "attack: backdoor needs a job of images"},
     {HEAD SET "hidden_groups: 3\nmethods: [ { name: x } ]\n",
      "hidden_groups: 3, and the job has 2 classes; write at most as many"},
+    {HEAD SET "methods:\n  - { name: x, topology: full, set: { topology: ring } }\n"
+              "  - { name: y, topology: ring, set: { topology: regular 2 } }\n",
+     ":17:5: methods[].topology: of method y is ring"},
     {HEAD "set: { task: classify }\nmethods: [ { name: x } ]\n", "data.train: is missing"},
     {HEAD "job: none.yaml\n" METHODS, "none.yaml: it does not exist"},
 };
@@ -248,6 +252,46 @@ START_TEST(who_writes_has_the_results_alone) {
 }
 END_TEST
 
+static void put_line(FILE *f, unsigned number) {
+  fprintf(f, "{\"run\": \"%064x\", \"trace\": \"1\", \"agents\": [ {\"local\": 0.5} ]}\n", number);
+}
+
+/* More than a plan may have, and what is no line of ours between them. */
+START_TEST(results_may_be_many) {
+  enum { N = 64 * 16 * 100 + 2 };
+  FILE *f = fopen(results, "w");
+  ck_assert_ptr_nonnull(f);
+  for (unsigned i = 0; i < N; i++) {
+    if (i == N - 1)
+      fprintf(f, "{\"run\": \"%*d\"}\n\n", 3 * MAX_RESULT_LINE_BYTES, 0);
+    put_line(f, i);
+  }
+  ck_assert_int_eq(fclose(f), 0);
+  struct results *r;
+  ck_assert_int_eq(results_open(results, false, &r), ERR_OK);
+  ck_assert_uint_eq(results_skipped(r), 1);
+  struct digest id = {0};
+  ck_assert_ptr_nonnull(results_find(r, &id));
+  id.bytes[DIGEST_BYTES - 1] = (uint8_t)(N - 1);
+  id.bytes[DIGEST_BYTES - 2] = (uint8_t)((N - 1) >> 8);
+  id.bytes[DIGEST_BYTES - 3] = (uint8_t)((N - 1) >> 16);
+  ck_assert_ptr_nonnull(results_find(r, &id));
+  results_close(r);
+}
+END_TEST
+
+START_TEST(results_are_a_regular_file) {
+  site_folder_write(&folder, "e.yaml", GOOD);
+  ck_assert_int_eq(mkfifo(results, 0600), 0);
+  CLI(&c, "experiment", path, "--show");
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "it is not a regular file"));
+  CLI(&c, "experiment", path);
+  ck_assert_int_eq(c.code, EXIT_USAGE);
+  ck_assert_ptr_nonnull(strstr(c.err, "it is not a regular file"));
+}
+END_TEST
+
 START_TEST(a_job_file_is_the_base) {
   site_folder_write(
       &folder, "b.job.yaml",
@@ -284,6 +328,8 @@ int main(void) {
   tcase_add_test(tcase, attackers_do_harm_and_are_not_counted);
   tcase_add_test(tcase, hidden_groups_number_classes_otherwise);
   tcase_add_test(tcase, who_writes_has_the_results_alone);
+  tcase_add_test(tcase, results_may_be_many);
+  tcase_add_test(tcase, results_are_a_regular_file);
   tcase_add_test(tcase, a_job_file_is_the_base);
   return suite_run_case("experiment", tcase);
 }
