@@ -142,7 +142,7 @@ enum { BLOCK_BYTES = MAX_STREAM_HEAD_BYTES };
 struct sink {
   int fd;
   char *block; /* [BLOCK_BYTES] */
-  char *head; /* the line of columns, its end included; NULL: none yet */
+  char *head;  /* the line of columns, its end included; NULL: none yet */
   size_t n_head;
   uint64_t n_bytes;
 };

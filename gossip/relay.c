@@ -9,8 +9,9 @@
 
 /* Of each peer. */
 struct relay_row {
-  struct allowance sent;     /* of what it gives us to carry, and carries to us */
-  struct allowance received; /* of what is carried to it, and what we give it to carry: it has no more room for us than that */
+  struct allowance sent; /* of what it gives us to carry, and carries to us */
+  struct allowance
+      received; /* of what is carried to it, and what we give it to carry: it has no more room for us than that */
   uint64_t carried_bytes;
 
   bool is_open;     /* a relayed connection with it is tried or stands … */

@@ -1,4 +1,5 @@
 /* starling peer graph: who averages with whom by the job's topology. It is made of the configuration alone, as every agent makes it. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "agent/cli/answer.h"
@@ -55,6 +56,16 @@ static json_t *gap_of(const struct job_topology *t, const struct graph *g) {
   return has_gap && graph_spectral_gap(g, &gap) == ERR_OK ? json_real(gap) : json_null();
 }
 
+/* What the graph is, and what may differ from it in a round as it comes about. */
+static json_t *plan_text(const struct job_config *job, uint64_t round) {
+  const char *groups = job->cluster.is_on ? ", and peers of other groups are left out" : "";
+  if (job_topology_rotates(&job->topology))
+    return json_sprintf("of round %" PRIu64
+                        "; an agent all of whose neighbours are away then takes a later round's graph%s",
+                        round, groups);
+  return json_sprintf("of every round; peers that are away then are left out%s", groups);
+}
+
 static json_t *graph_json(const struct roster *r, const struct config *c, const struct job_config *job,
                           uint64_t round) {
   const struct job_topology *t = &job->topology;
@@ -68,11 +79,11 @@ static json_t *graph_json(const struct roster *r, const struct config *c, const 
     json_array_append_new(rows, row_of(r, t, &g, i));
   job_topology_write(t, text);
   json_t *o =
-      json_pack("{s:s, s:i, s:s, s:b, s:b, s:o, s:I, s:I, s:o, s:o}", "job", job->name, "version", (int)job->version,
-                "topology", text, "directed", t->is_directed, "whole", t->rule != GRAPH_PEERS, "round",
-                job_topology_rotates(t) ? json_integer((json_int_t)round) : json_null(), "degree",
-                (json_int_t)job_topology_degree(t, r->n), "follows", (json_int_t)job_topology_follows(t, r->n),
-                "spectral_gap", gap_of(t, &g), "agents", rows);
+      json_pack("{s:s, s:i, s:s, s:b, s:b, s:o, s:o, s:I, s:I, s:o, s:o}", "job", job->name, "version",
+                (int)job->version, "topology", text, "directed", t->is_directed, "whole", t->rule != GRAPH_PEERS,
+                "round", job_topology_rotates(t) ? json_integer((json_int_t)round) : json_null(), "plan",
+                plan_text(job, round), "degree", (json_int_t)job_topology_degree(t, r->n), "follows",
+                (json_int_t)job_topology_follows(t, r->n), "spectral_gap", gap_of(t, &g), "agents", rows);
   graph_done(&g);
   return o;
 }
@@ -104,16 +115,14 @@ static void view_graph(const struct call *call, const json_t *data, FILE *out) {
   json_decref(lines);
   if (call->format == FORMAT_TSV)
     return;
-  const json_t *gap = json_object_get(data, "spectral_gap"), *round = json_object_get(data, "round");
+  const json_t *gap = json_object_get(data, "spectral_gap");
   fprintf(out, "topology: %s", json_string_value(json_object_get(data, "topology")));
-  if (json_is_integer(round))
-    fprintf(out, ", round %lld", (long long)json_integer_value(round));
   if (json_is_real(gap))
     fprintf(out, "; spectral gap %.4f: what is left of a difference after a round is at most %.4f of it",
             json_real_value(gap), 1 - json_real_value(gap));
   if (!json_is_true(json_object_get(data, "whole")))
     fputs("; what the peers list beside us is not known here, so there is no spectral gap", out);
-  fputc('\n', out);
+  fprintf(out, "\nthe plan %s\n", json_string_value(json_object_get(data, "plan")));
 }
 
 static bool read_round(struct call *call, uint64_t *out_round) {

@@ -21,7 +21,7 @@
  *     - { name: clip under ipm, attack: ipm, set: { merge: clip } }
  *
  * A run is one method, split and seed: a simulated swarm (agent/sim) whose agents have the deployed agent's gossip node, round
- * machine and trainer. Keys and values are those of the option table. Bounded: MAX_EXPERIMENT_… and the bounds of tree.h.
+ * machine and trainer. A topology of the job's own (`set: { topology: … }`) is a graph of all, so it needs `full` or `alone` here. Keys and values are those of the option table. Bounded: MAX_EXPERIMENT_… and the bounds of tree.h.
  * Errors are one line, "file:line:column: key: what is wrong; what to write", as of the configuration. Any thread. */
 #ifndef AGENT_EXPERIMENT_EXPERIMENT_H
 #define AGENT_EXPERIMENT_EXPERIMENT_H

@@ -201,8 +201,7 @@ enum err job_start_round(struct agent_job *j) {
 enum err job_start_trainer(struct agent_job *j) {
   size_t n_copies = 0;
   for (size_t i = 0; i < j->agent->config->n_peers; i++) {
-    j->copy_of[i] = n_copies;
-    n_copies += round_follows(j->round, i);
+    j->copy_of[i] = round_follows(j->round, i) ? n_copies++ : SIZE_MAX;
   }
   struct trainer_config config = {.site_job = j->config,
                                   .schema = j->schema,

@@ -56,7 +56,7 @@ struct agent_job {
   uint8_t (*proofs)[MANIFEST_BYTES]; /* [n_peers] newest manifest of each that we hold, for its HELLO … */
   bool *has_proof;                   /* … */
   uint64_t *awaited_copies;          /* [n_peers] sequence whose full copy it gets when that is signed; 0: none */
-  size_t *copy_of;                   /* [n_peers] of those who are followed: the copy in the trainer's learner */
+  size_t *copy_of;                   /* [n_peers] the copy in the trainer's learner; SIZE_MAX: it is not followed */
   struct trainer *trainer;
   struct gossip_job_config told; /* what gossip says of it */
   struct round_config rules;

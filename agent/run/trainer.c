@@ -47,7 +47,8 @@ struct trainer {
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
-  struct stream_look stream; /* of the training data, where they are watched: what was read last, or found to be no data */
+  struct stream_look
+      stream; /* of the training data, where they are watched: what was read last, or found to be no data */
   char stream_told[2 * MAX_REASON_BYTES]; /* why they could not be read at the last training; "": they were */
   struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
   struct buffer committed,
@@ -520,7 +521,8 @@ static void watch(struct trainer *t, struct trainer_result *result) {
     return;
   }
   data_place_text(&why, text, sizeof text);
-  snprintf(result->stream_note, sizeof result->stream_note, "%.400s; training goes on with the samples of before", text);
+  snprintf(result->stream_note, sizeof result->stream_note, "%.400s; training goes on with the samples of before",
+           text);
   if (strcmp(result->stream_note, t->stream_told) == 0)
     result->stream_note[0] = '\0';
   else
@@ -678,9 +680,16 @@ static enum err copy_check(const struct learner *l, size_t copy, const struct di
   return digest_equal(&root, stated) ? ERR_OK : ERR_CHAIN;
 }
 
+static size_t copy_of(const struct trainer *t, size_t peer) {
+  size_t copy = t->config.copy_of ? t->config.copy_of[peer] : peer;
+  MUST(copy < t->config.n_copies);
+  return copy;
+}
+
 /* Root first, so that nothing is decoded that its origin did not sign. */
-static enum err link_apply(struct learner *l, size_t copy, const struct link_in *link) {
+static enum err link_apply(struct trainer *t, size_t peer, const struct link_in *link) {
   const struct manifest *m = &link->manifest;
+  struct learner *l = t->learner;
   struct digest root;
   if (m->kind == MANIFEST_NONE)
     return ERR_OK;
@@ -690,14 +699,11 @@ static enum err link_apply(struct learner *l, size_t copy, const struct link_in 
   merkle_root(&digest_blake2b, link->payload, m->n_payload, &root);
   if (!digest_equal(&root, &m->payload_root))
     return ERR_ROOT;
+  size_t copy = copy_of(t, peer);
   if (m->kind == MANIFEST_FULL)
     return learner_copy_set(l, copy, link->payload, m->n_payload);
   enum err e = learner_copy_add(l, copy, codec_of_encoding[m->encoding], link->payload, m->n_payload);
   return e == ERR_OK ? copy_check(l, copy, &m->copy_root) : e;
-}
-
-static size_t copy_of(const struct trainer *t, size_t peer) {
-  return t->config.copy_of ? t->config.copy_of[peer] : peer;
 }
 
 /* The first link that fails ends the peer's; its copy then stands where the link before it left it. */
@@ -705,7 +711,7 @@ static void peer_apply(struct trainer *t, struct merge_peer *p) {
   p->reason = ERR_OK;
   p->n_applied = 0;
   for (size_t i = 0; i < p->n_links; i++) {
-    if (p->reason == ERR_OK && (p->reason = link_apply(t->learner, copy_of(t, p->peer), &p->links[i])) == ERR_OK)
+    if (p->reason == ERR_OK && (p->reason = link_apply(t, p->peer, &p->links[i])) == ERR_OK)
       p->n_applied++;
     free(p->links[i].payload);
     p->links[i].payload = NULL;

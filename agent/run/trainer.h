@@ -31,9 +31,10 @@ struct trainer_tamper {
 struct trainer_config {
   const struct site_job_config *site_job; /* const for the trainer's life, as is schema */
   const struct schema *schema;
-  struct digest init;    /* seed of the first weights */
-  size_t n_copies;       /* peers that are followed … */
-  const size_t *copy_of; /* … and of each peer its copy, for the trainer's life; NULL: the one of its own number */
+  struct digest init; /* seed of the first weights */
+  size_t n_copies;    /* peers that are followed … */
+  const size_t *
+      copy_of; /* … and of each peer its copy, for the trainer's life, SIZE_MAX: none; NULL: the one of its own number */
   struct at_rest_key at_rest; /* of SEALED_PURPOSE; zeros in simulations */
   const char *state_dir;      /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
   uint64_t judged_from; /* models of earlier rounds are judged on the validation split alone; 0: all on every set */

@@ -26,6 +26,7 @@ class Topology(unittest.TestCase):
             edges = [{row["name"]: row["hears"] for row in graph["agents"]} for graph in graphs]
             self.assertTrue(all(e == edges[0] for e in edges), "each computes the same graph alone")
             self.assertAlmostEqual(graphs[0]["spectral_gap"], 1 / 3, delta=1e-3)
+            self.assertTrue(graphs[0]["plan"].startswith("of every round; "), graphs[0]["plan"])
             for name, graph in zip(SITES, graphs):
                 beside = neighbours(graph, name)
                 self.assertEqual(len(beside), 2)
@@ -40,7 +41,9 @@ class Topology(unittest.TestCase):
             swarm.wait_finished(timeout=60)
             for number in (3, 7):
                 for name in SITES:
-                    chosen = neighbours(graph_of(swarm[name], "--round", str(number)), name)
+                    graph = graph_of(swarm[name], "--round", str(number))
+                    self.assertTrue(graph["plan"].startswith(f"of round {number}; "), graph["plan"])
+                    chosen = neighbours(graph, name)
                     peers = swarm[name].round(str(number))["peers"]
                     self.assertEqual([other for other in sorted(peers) if peers[other]["reason"] == "ok"], chosen)
 

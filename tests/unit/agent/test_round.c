@@ -379,8 +379,8 @@ START_TEST(who_is_ahead_of_all_marks_time_in_a_graph_that_rotates) {
     swarm_start(s, i);
   swarm_run(s, 60000);
   for (size_t i = 2; i < 6; i++)
-    ck_assert_msg(swarm_round(s, i) + 1 >= swarm_round(s, 0), "%llu against %llu", (unsigned long long)swarm_round(s, i),
-                  (unsigned long long)swarm_round(s, 0));
+    ck_assert_msg(swarm_round(s, i) + 1 >= swarm_round(s, 0), "%llu against %llu",
+                  (unsigned long long)swarm_round(s, i), (unsigned long long)swarm_round(s, 0));
   swarm_free(s);
 }
 END_TEST
@@ -1025,8 +1025,7 @@ int main(void) {
       a_restart_changes_no_bit, a_joiner_adopts_the_model_of_a_running_swarm,
       a_joiner_of_a_finished_job_adopts_and_is_finished, forty_rounds_late_jumps_once,
       nobody_jumps_by_a_number_that_too_few_vouch_for, who_is_ahead_of_all_marks_time_in_a_graph_that_rotates,
-      a_jump_leaves_room_to_count_on,
-      missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes,
+      a_jump_leaves_room_to_count_on, missing_links_are_fetched_or_the_full_copy_where_that_is_fewer_bytes,
       links_that_are_gone_are_replaced_by_the_full_copy, a_broken_payload_is_refused_and_healed_by_a_full_copy,
       three_broken_payloads_in_a_row_quarantine, equivocation_quarantines,
       unbelievable_sample_counts_are_refused_but_the_copy_moves, weights_by_samples_are_right_from_the_first_round_on,

@@ -217,7 +217,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN_AROUND("stream", 0, set_up, tear_down, a_file_that_grows_gives_whole_lines,
-                          a_folder_is_its_files_by_name, what_is_lost_is_told_in_one_line,
-                          what_is_written_over_is_seen, a_large_file_is_whole, what_is_cut_off_meanwhile_is_an_error,
-                          what_cannot_be_read_says_why);
+                          a_folder_is_its_files_by_name, what_is_lost_is_told_in_one_line, what_is_written_over_is_seen,
+                          a_large_file_is_whole, what_is_cut_off_meanwhile_is_an_error, what_cannot_be_read_says_why);
 }

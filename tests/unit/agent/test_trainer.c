@@ -1139,7 +1139,7 @@ int main(void) {
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
       a_model_from_elsewhere_is_taken, stops_within_a_second_of_a_long_training,
       one_that_is_interrupted_answers_without_being_joined, what_is_appended_is_trained_on_from_the_next_round,
-      what_cannot_be_read_now_is_told_once_and_read_when_it_can,
-      tasks_come_in_turn_are_judged_and_outlast_a_restart, what_is_kept_of_a_task_is_sealed,
-      a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
+      what_cannot_be_read_now_is_told_once_and_read_when_it_can, tasks_come_in_turn_are_judged_and_outlast_a_restart,
+      what_is_kept_of_a_task_is_sealed, a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up,
+      the_payload_does_not_wait_for_the_shadow);
 }

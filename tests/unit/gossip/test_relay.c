@@ -543,7 +543,8 @@ START_TEST(who_repeats_a_handshake_disturbs_no_other_way) {
 }
 END_TEST
 
-static unsigned swallow_at_b(struct world *world, struct agent *from, struct agent *to, const uint8_t *frame, size_t n) {
+static unsigned swallow_at_b(struct world *world, struct agent *from, struct agent *to, const uint8_t *frame,
+                             size_t n) {
   (void)world, (void)n;
   return frame_type(frame) != MESSAGE_RELAY || (from != b && to != b);
 }
