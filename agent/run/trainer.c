@@ -47,8 +47,7 @@ struct trainer {
   struct learner *learner;
   struct splits data;
   struct dataset *global_test;
-  struct stream_look
-      stream; /* of the training data, where they are watched: what was read last, or found to be no data */
+  struct stream_look stream;              /* of data that are watched: what was read last, or found to be none */
   char stream_told[2 * MAX_REASON_BYTES]; /* why they could not be read at the last training; "": they were */
   struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
   struct buffer committed,

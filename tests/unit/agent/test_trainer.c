@@ -1019,6 +1019,32 @@ START_TEST(a_site_without_samples_of_a_task_does_not_start) {
 }
 END_TEST
 
+/* ---- peers that are not followed ---- */
+
+START_TEST(who_is_not_followed_may_say_that_it_has_nothing) {
+  static const size_t copy_at[] = {SIZE_MAX, 0};
+  struct site s;
+  site_init(&s, 1);
+  const struct trainer_config config = {
+      .site_job = &s.config, .schema = s.schema, .init = {{1, 2, 3}}, .n_copies = 1, .copy_of = copy_at};
+  ck_assert_int_eq(trainer_start(&config, &s.trainer), ERR_OK);
+  load(&s);
+  struct trainer_result *own = train(&s, 1, true);
+  struct trainer_job *job = job_with_peers(JOB_MERGE, 1, 2);
+  job->peers[0].use = false;
+  add_link(&job->peers[0], (struct link_in){.manifest = {.kind = MANIFEST_NONE}});
+  add_link(&job->peers[1], link_from(own, true));
+  struct trainer_result *r = run(&s, job);
+  ck_assert_int_eq(r->error, ERR_OK);
+  ck_assert_int_eq(r->peers[0].reason, ERR_OK);
+  ck_assert_int_eq(r->peers[1].reason, ERR_OK);
+  ck_assert_uint_eq(r->peers[1].n_applied, 1);
+  trainer_result_free(r);
+  trainer_result_free(own);
+  site_done(&s);
+}
+END_TEST
+
 /* ---- data that arrive ---- */
 
 static void append(const char *path, const char *text) {
@@ -1139,7 +1165,7 @@ int main(void) {
       a_bad_link_refuses_its_peer_and_no_other, without_peers_the_model_stays_to_the_bit, a_kept_model_is_taken_back,
       a_model_from_elsewhere_is_taken, stops_within_a_second_of_a_long_training,
       one_that_is_interrupted_answers_without_being_joined, what_is_appended_is_trained_on_from_the_next_round,
-      what_cannot_be_read_now_is_told_once_and_read_when_it_can, tasks_come_in_turn_are_judged_and_outlast_a_restart,
-      what_is_kept_of_a_task_is_sealed, a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up,
-      the_payload_does_not_wait_for_the_shadow);
+      what_cannot_be_read_now_is_told_once_and_read_when_it_can, who_is_not_followed_may_say_that_it_has_nothing,
+      tasks_come_in_turn_are_judged_and_outlast_a_restart, what_is_kept_of_a_task_is_sealed,
+      a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
 }
