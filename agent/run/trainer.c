@@ -49,7 +49,7 @@ struct trainer {
   struct dataset *global_test;
   struct stream_look stream;              /* of data that are watched: what was read last, or found to be none */
   char stream_told[2 * MAX_REASON_BYTES]; /* why they could not be read at the last training; "": they were */
-  struct buffer scale_text;  /* what follows the learner's bytes in every snapshot */
+  struct buffer scale_text;               /* what follows the learner's bytes in every snapshot */
   struct buffer committed,
       committed_tasks; /* the learner's half and tasks before the last JOB_RESTORE, until JOB_TRAIN */
   struct shadow shadow;
