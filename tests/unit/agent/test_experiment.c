@@ -96,7 +96,7 @@ static const struct {
      "hidden_groups: 3, and the job has 2 classes; write at most as many"},
     {HEAD SET "methods:\n  - { name: x, topology: full, set: { topology: ring } }\n"
               "  - { name: y, topology: ring, set: { topology: regular 2 } }\n",
-     ":17:5: methods[].topology: of method y is ring"},
+     ":18:5: methods[].topology: of method y is ring"},
     {HEAD "set: { task: classify }\nmethods: [ { name: x } ]\n", "data.train: is missing"},
     {HEAD "job: none.yaml\n" METHODS, "none.yaml: it does not exist"},
 };
