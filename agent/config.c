@@ -707,6 +707,10 @@ static enum err check_rule(struct loader *l) {
   const size_t f = is_told ? s.byzantine : 0, least = merge_rule_least(s.rule, f);
   if (is_told && (s.rule == RULE_MEAN || s.rule == RULE_TRUST))
     return FAIL(l, GROUP_SITE_JOB, "merge.byzantine", ERR_RANGE, "%s counts no bad ones; remove the line", name);
+  if (s.rule == RULE_TRUST && l->site_job->job.personal_layers.n > 0)
+    return FAIL(l, GROUP_SITE_JOB, "merge.rule", ERR_RANGE,
+                "trust measures peers by the training of a whole model, and personal.layers of the job keep some here; "
+                "write robust or another rule");
   if (bucket > 1 && !merge_rule_takes_buckets(s.rule))
     return FAIL(l, GROUP_SITE_JOB, "merge.bucketing", ERR_RANGE, "is of no use with %s; remove the line", name);
   if (n_neighbours == 0 || n_rows >= least)

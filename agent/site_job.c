@@ -77,7 +77,7 @@ struct data_memory site_job_memory(const struct site_job_config *s, const struct
   uint64_t publish, commit;
   size_t n = schema_parameters(schema);
   disk_forecast(codec_bound(s->job.contract->codec, schema_shared(schema)), codec_full_bytes(n),
-                learner_half_arrays(&s->job.train), &publish, &commit);
+                learner_half_arrays(&s->job.train, s->rule.rule), &publish, &commit);
   uint64_t kept = DISK_RESERVE_BYTES + LADDER_ROUNDS * (publish + commit);
   uint64_t free_bytes = statvfs(state_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
   m.disk_max_bytes = free_bytes > kept ? free_bytes - kept : 0;

@@ -188,7 +188,7 @@ struct continual *learner_continual(const struct learner *l);
  * and b has not. */
 double learner_model_distance(const struct learner *a, const struct learner *b, size_t offset, size_t n_values);
 
-/* Snapshots. The *half* holds what PUBLISHED stores: x, the optimiser's state, x̂ (the pending one if there is one), ring of
+/* Snapshots. The *half* holds what PUBLISHED stores: x (with the rule trust also the model before its training, from then to the merge), the optimiser's state, x̂ (the pending one if there is one), ring of
  * distances. Of f32 and f16 a pending x̂ is so near x that little more than what lies between them stands there for x, to the
  * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version,
  * schema hash, counts) that is checked on reading. x̂ stands in the half as S little-endian f32 at learner_half_copy_offset, so
@@ -196,8 +196,10 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
  * well, and that begins as x. A half of another optimiser is read as well: where its state does not mean the
  * same, the own begins anew. Errors on reading: ERR_CORRUPT, ERR_TOO_NEW, ERR_SCHEMA, ERR_TRUNCATED, ERR_TRAILING,
  * ERR_NON_FINITE; the learner is untouched after an error. */
-size_t learner_half_arrays(const struct train_config *train); /* of P floats that a half holds at most, ≥ 3 */
-size_t learner_half_bytes(const struct learner *l);           /* of the one that would be written now */
+/* Arrays of P floats that a half holds at most, ≥ 3. */
+size_t learner_half_arrays(const struct train_config *train, enum merge_rule rule);
+
+size_t learner_half_bytes(const struct learner *l); /* of the one that would be written now */
 void learner_half_write(const struct learner *l, uint8_t *out_bytes);
 size_t learner_half_copy_offset(const struct learner *l);
 

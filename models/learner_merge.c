@@ -60,7 +60,7 @@ enum err learner_merge(struct learner *l, struct contribution *contributions, si
     weigh_alike(l, contributions, n);
   const struct rule_merge m = {.x = learner_shared(l),
                                .own = l->copy,
-                               .before = l->has_step && !l->shared ? l->before.x : NULL,
+                               .before = l->has_step && learner_keeps_root(l) ? l->before.x : NULL,
                                .n_values = l->n_shared,
                                .gamma = codec_gamma(l->config.codec),
                                .bound = distance_ring_bound(&l->ring, l->own_step, norm_bound(l)),

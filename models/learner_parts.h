@@ -60,7 +60,7 @@ struct learner {
   uint32_t *codec_scratch;   /* NULL: the codec wants none */
   struct rule_space *space;  /* for merges */
   struct rule_peer *merging; /* [n_copies] */
-  bool has_step;             /* x is the half-step of the last learner_train */
+  bool has_step;             /* x is the half-step from before.x of the last learner_train */
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];
@@ -135,5 +135,8 @@ void learner_floor(struct learner *l);
 bool learner_has_tasks(const struct learner_config *c);
 
 float *learner_copy(const struct learner *l, size_t copy);
+
+/* Whether a merge measures by the last training, so that a half holds what that began with. */
+bool learner_keeps_root(const struct learner *l);
 
 #endif

@@ -126,7 +126,9 @@ struct half {
   size_t n_sections; /* bytes of them all; 0: there are none */
 };
 
-/* ---- sections: what training terms keep, and the site's own model */
+/* ---- sections: what training terms keep, the site's own model, and what `trust` measures a merge by */
+
+static const char root_word[] = "root";
 
 /* What is kept under one word: numbers and arrays, which are the learner's. */
 struct section {
@@ -136,8 +138,8 @@ struct section {
   size_t n_numbers, n_arrays, n_values;
 };
 
-/* A model has only what is served. */
-enum kind { OF_HALF, OF_MODEL };
+/* A model has only what is served. To be read: also what a half that is written now would not have. */
+enum kind { OF_HALF, OF_MODEL, OF_ANY_HALF };
 
 static size_t own_sections(const struct learner *l, enum kind kind, struct section out[MAX_SECTIONS]) {
   size_t n = 0;
@@ -150,6 +152,9 @@ static size_t own_sections(const struct learner *l, enum kind kind, struct secti
                                 .n_values = l->n};
   if (kind == OF_MODEL)
     return n;
+  if (learner_keeps_root(l) && (l->has_step || kind == OF_ANY_HALF))
+    out[n++] =
+        (struct section){.word = root_word, .numbers = NULL, .arrays = &l->before.x, .n_arrays = 1, .n_values = l->n};
   for (size_t i = 0; i < l->added.n; i++) {
     const struct term *t = &l->added.list[i];
     if (t->type->n_kept + t->type->n_numbers > 0)
@@ -285,7 +290,7 @@ static enum err stored_judge(struct learner *l, const struct stored *s) {
 /* One of another shape, or that nobody here keeps, is left. */
 static enum err stored_take(struct learner *l, const struct stored *s) {
   struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, OF_HALF, own);
+  size_t n = own_sections(l, OF_ANY_HALF, own);
   for (size_t i = 0; i < n; i++) {
     const struct section *o = &own[i];
     if (strcmp(o->word, s->word) != 0 || o->n_numbers != s->n_numbers || o->n_arrays != s->n_arrays ||
@@ -295,6 +300,7 @@ static enum err stored_take(struct learner *l, const struct stored *s) {
       o->numbers[k] = stored_number(s, k);
     for (size_t k = 0; k < o->n_arrays; k++)
       memcpy(o->arrays[k], s->arrays + k * codec_full_bytes(s->n_values), codec_full_bytes(s->n_values));
+    l->has_step = l->has_step || strcmp(s->word, root_word) == 0;
   }
   return ERR_OK;
 }
@@ -348,9 +354,13 @@ static size_t half_bytes(const struct learner *l, const struct half *h) {
   return sections_at(l, h) + h->n_sections;
 }
 
-size_t learner_half_arrays(const struct train_config *train) {
+bool learner_keeps_root(const struct learner *l) {
+  return l->config.rule.rule == RULE_TRUST && !l->shared;
+}
+
+size_t learner_half_arrays(const struct train_config *train, enum merge_rule rule) {
   return HALF_ARRAYS - 1 + optimiser_states(train->optimiser.kind) + terms_size(train).n_kept +
-         personal_type(train->personal.method)->n_models;
+         personal_type(train->personal.method)->n_models + (rule == RULE_TRUST);
 }
 
 size_t learner_half_bytes(const struct learner *l) {
@@ -526,12 +536,12 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
     return e;
   take_x(l, &h, bytes);
   take_states(l, &h, bytes);
+  l->pending = l->has_step = l->before.is_known = false;
   sections_clear(l);
   take_sections(l, bytes + sections_at(l, &h), h.n_sections);
   memcpy(l->copy, bytes + copy_at(l, &h), codec_full_bytes(l->n_shared));
   l->own_step = own_step;
   l->ring = ring;
-  l->pending = l->has_step = false;
   return ERR_OK;
 }
 
@@ -591,9 +601,9 @@ enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_by
     e = codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
   if (e)
     return e;
-  l->has_step = false;
   learner_own_reset(l);
   take_sections(l, bytes + at, n_sections);
+  l->has_step = false;
   return ERR_OK;
 }
 

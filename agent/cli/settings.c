@@ -250,7 +250,7 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   if (e)
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
-  size_t half = learner_half_arrays(&job->train);
+  size_t half = learner_half_arrays(&job->train, s->rule.rule);
   size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_shared);
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);

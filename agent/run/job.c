@@ -187,8 +187,8 @@ enum err job_start_round(struct agent_job *j) {
   j->rules.hold_ms = HOLD_MS;
   struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j, agent_n_before(a)};
   uint64_t publish_bytes, commit_bytes;
-  disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)), learner_half_arrays(&s->job.train),
-                &publish_bytes, &commit_bytes);
+  disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)),
+                learner_half_arrays(&s->job.train, s->rule.rule), &publish_bytes, &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   enum err e = pooling_start(j);
   if (e == ERR_OK)

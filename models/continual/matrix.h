@@ -6,7 +6,9 @@
  *   BWT         mean_{q<T−1} (R[T−1][q] − R[at(q)][q]), at(q) the time at which q itself was trained
  *   forgetting  mean_{q<T−1} (max_{t<T−1} R[t][q] − R[T−1][q])                    (Chaudhry et al. 2018)
  *
- * where the mean over q leaves out the task trained last and those not trained yet. Where a site trains its tasks in another order
+ * where the mean over q leaves out the task trained last and those not trained yet. The best accuracy is sought before the last
+ * training, as in that paper (not among all t, where forgetting could not be below 0): a task that the last one taught better is
+ * forgotten by less than nothing. Where a site trains its tasks in another order
  * (staggered), q is a task by its number and the time t the place in this site's own order. NaN: not measured. Pure. */
 #ifndef MODELS_CONTINUAL_MATRIX_H
 #define MODELS_CONTINUAL_MATRIX_H

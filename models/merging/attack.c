@@ -222,9 +222,10 @@ enum err attack_send(enum attack attack, const struct attack_view *v, float *x) 
 
 enum { CORNER = 4 };
 
+/* As much of it as the inputs are wide and high. */
 static void mark(struct dataset *d, size_t sample, size_t row_inputs) {
   for (size_t y = 0; y < CORNER; y++)
-    for (size_t x = 0; x < CORNER && x < row_inputs; x++) {
+    for (size_t x = 0; x < CORNER && x < row_inputs && y * row_inputs + x < d->n_inputs; x++) {
       size_t at = sample * d->n_inputs + y * row_inputs + x;
       if (d->bytes)
         d->bytes[at] = UINT8_MAX;

@@ -111,9 +111,9 @@ void judge_geometric_median(const double *squares, size_t n, double *scratch, do
     memcpy(sorted, distances, n * sizeof *sorted);
     double least = fmax(1e-6 * doubles_median(sorted, n), DBL_MIN), sum = 0;
     for (size_t i = 0; i < n; i++)
-      sum += 1 / fmax(least, distances[i]);
+      sum += least / fmax(least, distances[i]); /* at most 1: models that are equal overflow nothing */
     for (size_t i = 0; i < n; i++)
-      out_coefs[i] = 1 / fmax(least, distances[i]) / sum;
+      out_coefs[i] = least / fmax(least, distances[i]) / sum;
   }
 }
 

@@ -27,11 +27,12 @@ void judge_nearest(const double *squares, size_t n, size_t n_nearest, double *sc
 size_t judge_buckets(size_t n, size_t size, uint64_t seed, uint32_t *order, double *out_mixing);
 
 /* Krum (Blanchard et al. 2017): a model's score is the sum of its n − f − 2 smallest squared distances, at least one. The n_chosen
- * models with the lowest scores weigh alike: 1 is Krum, n − f multi-Krum. scratch [2·n]. */
+ * models with the lowest scores weigh alike: 1 is Krum; of multi-Krum the paper leaves open how many, 1 … n, and here they are
+ * n − f, as many as are good. (El Mhamdi et al. 2018 prove it for n − f − 2 at most.) scratch [2·n]. */
 void judge_krum(const double *squares, size_t n, size_t f, size_t n_chosen, double *scratch, double *out_coefs);
 
 /* Smoothed Weiszfeld (Pillutla et al. 2022, RFA): 8 steps from the mean, a_i ∝ 1 / max(ν, ‖p_i − z‖); ν is a millionth of the
- * median distance, so that no unit is assumed. scratch [2·n]. */
+ * median distance, so that no unit is assumed; models that are all equal weigh alike. scratch [2·n]. */
 void judge_geometric_median(const double *squares, size_t n, double *scratch, double *out_coefs);
 
 /* Centred clipping (Karimireddy et al. 2021): v ← v + 1/n Σ (p_i − v) · min(1, τ/‖p_i − v‖), 3 steps from v = p_0, each with τ the

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "models/floats.h"
-#include "models/kernels/distance.h"
 #include "models/kernels/order.h"
 
 void distance_ring_put(struct distance_ring *ring, double distance) {
@@ -28,19 +27,6 @@ double distance_ring_bound(const struct distance_ring *ring, double own_step, do
   return factor * fmax(median(ring), own_step);
 }
 
-enum err merge_apply(const float *x, const float *own, const struct mean_term *terms, size_t n_terms, size_t n_values,
-                     float *out_x) {
-  return mean_fastest()->sum(x, own, terms, n_terms, n_values, out_x) ? ERR_OK : ERR_MERGE_REFUSED;
-}
-
 void merge_median(float *x, const float *const *copies, size_t n, size_t n_values) {
   order_fastest()->median(copies, n, n_values, x);
-}
-
-void merge_trimmed(float *x, const float *const *copies, size_t n, size_t f, size_t n_values) {
-  order_fastest()->trimmed(copies, n, n_values, f, x);
-}
-
-void merge_distances(const float *const *copies, size_t n, size_t n_values, double *out_squares) {
-  distance_pairs(distance_fastest(), copies, n, n_values, out_squares);
 }

@@ -18,7 +18,7 @@ enum { TILE = DISTANCE_TILE };
 static const double FARTHEST = 1e200;
 
 struct rule_space {
-  size_t n_most; /* points: oneself, the peers, the model before training */
+  size_t n_most; /* points: oneself, the peers, the model before its training and after it */
   double *doubles;
   const float **pointers;
   uint32_t *numbers;
@@ -44,7 +44,7 @@ struct judging {
   const struct rule_merge *m;
   const struct rule *rule;
   size_t n;     /* models: oneself and the peers that take part */
-  size_t n_all; /* points: with the model before training */
+  size_t n_all; /* points: for trust with the model before its training and after it */
   size_t f;
   size_t n_rows; /* what is judged: models or mixtures of them */
   bool is_mixed;
@@ -110,23 +110,50 @@ static void judge_centred(struct judging *j) {
   judge_centred_clip(j->squares, j->n_rows, j->s->scratch, j->s->row_coefs, j->s->clipped);
 }
 
-/* Point n is the model before the training. Of the sum Σ t_i y_i + before what is not said of models is said of that. */
+/* ---- trust: point n is the model before the training, point n + 1 the one after it ---- */
+
+static const double *to_before(const struct judging *j) {
+  return j->squares + j->n * j->n_all; /* ‖y_i‖² */
+}
+
+static const double *to_after(const struct judging *j) {
+  return j->squares + (j->n + 1) * j->n_all;
+}
+
+static double root_of(const struct judging *j) {
+  return to_before(j)[j->n + 1];
+}
+
+/* max(0, cos(y_i, y_own)), the root being y_own. A step that is next to nothing beside it has the direction of its rounding. */
+static double trust_of(const struct judging *j, size_t i) {
+  static const double LEAST = 1e-10; /* of squares, which are exact to about 1e-7 of the root's */
+  double root = root_of(j), own = to_before(j)[i];
+  if (own <= LEAST * root)
+    return 0;
+  return fmin(1, fmax(0, (own + root - to_after(j)[i]) / 2 / sqrt(own * root)));
+}
+
 static void judge_trust(struct judging *j) {
-  const size_t n = j->n, all = j->n_all;
-  double *coefs = j->s->row_coefs, trusted = 1, said = 1;
-  const double *to_before = j->squares + n * all; /* ‖y_i‖² */
-  double root = to_before[0];
-  coefs[0] = 1;
-  for (size_t i = 1; i < n; i++) {
-    double product = (to_before[i] + root - j->squares[i]) / 2, length = sqrt(to_before[i] * root);
-    double trust = length > 0 ? fmax(0, product / length) : 0;
-    coefs[i] = trust > 0 ? trust * sqrt(root / to_before[i]) : 0;
-    trusted += trust;
+  double *coefs = j->s->row_coefs, trusted = 1;
+  if (root_of(j) <= 0)
+    return;
+  for (size_t i = 1; i < j->n; i++)
+    trusted += coefs[i] = trust_of(j, i);
+  for (size_t i = 1; i < j->n; i++)
+    coefs[i] /= trusted;
+}
+
+/* From shares t_i of y_i that are as long as the root, in place, to coefficients of points: x + Σ t_i (y_i ‖y_own‖/‖y_i‖ − y_own) in
+ * differences to x̂. */
+static void stretch(struct judging *j) {
+  double *coefs = j->s->coefs, shares = 0, said = 0;
+  for (size_t i = 1; i < j->n; i++) {
+    shares += coefs[i];
+    coefs[i] *= coefs[i] > 0 ? sqrt(root_of(j) / to_before(j)[i]) : 0;
     said += coefs[i];
   }
-  for (size_t i = 0; i < n; i++)
-    coefs[i] /= trusted;
-  coefs[n] = 1 - said / trusted;
+  coefs[j->n] = shares - said;
+  coefs[j->n + 1] = -shares;
 }
 
 static const struct rule rules[N_MERGE_RULES] = {
@@ -164,17 +191,38 @@ static size_t bucket_of(const struct rule_setting *s) {
   return s->bucket > 1 ? s->bucket : 1;
 }
 
-size_t rule_byzantine(const struct rule_setting *s, size_t n_peers) {
-  size_t n_rows = (n_peers + bucket_of(s)) / bucket_of(s); /* ⌈(m + 1) / bucket⌉ */
-  size_t f = s->byzantine == RULE_A_THIRD ? n_peers / 3 : s->byzantine;
-  while (f > 0 && (f > n_peers || merge_rule_least(s->rule, f) > n_rows))
+static bool bears(const struct rule_setting *s, size_t n_heard, size_t f) {
+  size_t n_rows = (n_heard + bucket_of(s)) / bucket_of(s); /* ⌈(m + 1) / bucket⌉ */
+  return merge_rule_least(s->rule, f) <= n_rows;
+}
+
+static size_t most_borne(const struct rule_setting *s, size_t n_heard, size_t f) {
+  while (f > 0 && !bears(s, n_heard, f))
     f--;
   return f;
 }
 
+size_t rule_byzantine(const struct rule_setting *s, size_t n_heard) {
+  const struct rule_setting clip = {.rule = RULE_CLIP};
+  size_t f = s->byzantine == RULE_A_THIRD ? most_borne(s, n_heard, n_heard / 3) : s->byzantine;
+  return rule_that_judges(s, n_heard) == RULE_CLIP ? most_borne(&clip, n_heard, f) : f;
+}
+
+enum merge_rule rule_that_judges(const struct rule_setting *s, size_t n_heard) {
+  enum { MANY_PEERS = 6, FEW_HEARD = 3 };
+  if (s->rule == RULE_MEAN || s->rule == RULE_CLIP || s->rule == RULE_TRUST)
+    return s->rule;
+  bool is_third = s->byzantine == RULE_A_THIRD;
+  size_t f = is_third ? most_borne(s, n_heard, n_heard / 3) : s->byzantine;
+  bool is_few = s->rule == RULE_ROBUST && (s->n_configured < MANY_PEERS || n_heard < FEW_HEARD);
+  if (is_few || !bears(s, n_heard, f) || (is_third && f == 0))
+    return RULE_CLIP;
+  return s->rule == RULE_ROBUST ? RULE_NNM : s->rule;
+}
+
 /* ---- room --------------------------------------------------------------------------------------------------------- */
 
-enum { VECTORS = 5, MATRICES = 4 /* of doubles */, ARRAYS = 7 };
+enum { VECTORS = 5, MATRICES = 4 /* of doubles */, ARRAYS = 7, OTHER_POINTS = 3 /* than peers */ };
 
 struct room {
   size_t n; /* points */
@@ -184,7 +232,7 @@ struct room {
 static struct room room_of(const struct rule_setting *setting, size_t n_peers) {
   const unsigned is = rules[setting->rule].is;
   const bool pairs = is & LOOKS_AT_PAIRS, mixes = is & IS_MIXED || bucket_of(setting) > 1;
-  struct room room = {.n = n_peers + 2};
+  struct room room = {.n = n_peers + OTHER_POINTS};
   room.n_squares = pairs || mixes ? MATRICES : 0;
   room.n_tiles = pairs || is & (IS_MEDIAN | IS_TRIMMED) ? room.n + 1 : 0;
   return room;
@@ -314,7 +362,7 @@ static void measure_pairs(struct judging *j) {
 
 static void make_rows(struct judging *j) {
   struct rule_space *s = j->s;
-  const size_t bucket = bucket_of(j->setting);
+  const size_t bucket = j->rule->is & TAKES_BUCKETS ? bucket_of(j->setting) : 1;
   j->n_rows = j->n;
   j->is_mixed = j->rule->is & IS_MIXED || bucket > 1;
   if (j->rule->is & IS_MIXED)
@@ -329,13 +377,6 @@ static void make_rows(struct judging *j) {
 }
 
 /* ---- one merge ----------------------------------------------------------------------------------------------------- */
-
-static enum merge_rule rule_of(const struct rule_setting *setting, const struct rule_merge *m, size_t n_heard) {
-  enum { MANY_PEERS = 6, FEW_HEARD = 3 };
-  if (setting->rule == RULE_ROBUST)
-    return setting->n_configured < MANY_PEERS || n_heard < FEW_HEARD ? RULE_CLIP : RULE_NNM;
-  return setting->rule == RULE_TRUST && !m->before ? RULE_CLIP : setting->rule;
-}
 
 /* Oneself, and who takes part. The mean counts all, whatever they weigh. */
 static void find_points(struct judging *j) {
@@ -357,21 +398,32 @@ static void find_points(struct judging *j) {
   }
 }
 
+static void add_root(struct judging *j) {
+  const float *const ends[] = {j->m->before, j->m->x};
+  for (size_t i = 0; i < 2; i++) {
+    j->s->points[j->n_all] = ends[i];
+    j->s->factors[j->n_all++] = 1;
+  }
+}
+
 static void begin(struct judging *j) {
   struct rule_space *s = j->s;
   find_points(j);
-  const struct rule_setting now = {
-      .rule = rule_of(j->setting, j->m, j->n - 1), .byzantine = j->setting->byzantine, .bucket = j->setting->bucket};
-  j->rule = &rules[now.rule];
+  struct rule_setting now = *j->setting;
+  if (now.rule == RULE_TRUST && !j->m->before)
+    now.rule = RULE_CLIP;
+  j->rule = &rules[rule_that_judges(&now, j->n - 1)];
   j->f = rule_byzantine(&now, j->n - 1);
   j->n_all = j->n;
-  if (j->rule->is & LOOKS_BEFORE) {
-    s->points[j->n_all] = j->m->before;
-    s->factors[j->n_all++] = 1;
-  }
+  if (j->rule->is & LOOKS_BEFORE)
+    add_root(j);
   for (size_t i = 0; i < s->n_most; i++)
     s->row_coefs[i] = s->coefs[i] = 0;
   memset(s->clipped, 0, s->n_most * sizeof *s->clipped);
+}
+
+static double share_at_most(const struct judging *j, double share) {
+  return j->setting->max_share > 0 ? fmin(share, j->setting->max_share) : share;
 }
 
 /* What each point weighs, from what each row does. */
@@ -383,8 +435,8 @@ static void weigh_points(struct judging *j) {
       sum += s->row_coefs[r] * s->mixing[r * j->n + i];
     s->coefs[i] = sum;
   }
-  for (size_t i = 1; i < j->n && j->setting->max_share > 0; i++)
-    s->coefs[i] = fmin(s->coefs[i], j->setting->max_share);
+  for (size_t i = 1; i < j->n; i++)
+    s->coefs[i] = share_at_most(j, s->coefs[i]);
 }
 
 /* Of mixtures: near enough to half of the models. */
@@ -452,13 +504,40 @@ static void judge_equal(struct judging *j) {
     j->s->row_coefs[r] = 1.0 / (double)j->n_rows;
 }
 
+/* Back onto a step from x of max_share · B, where that of an order statistic is longer. */
+static bool hold_back(const struct judging *j, float *out_x) {
+  const struct rule_merge *m = j->m;
+  const double most = m->gamma * j->setting->max_share * m->bound;
+  float *result = j->s->tiles + j->s->n_most * TILE;
+  bool finite = true;
+  if (j->setting->max_share <= 0 || !isfinite(most))
+    return true;
+  double step = learnt_distance(m->statistics, out_x, m->x, m->n_values);
+  const struct mean_term term = {result, most / step};
+  for (size_t at = 0; at < m->n_values && step > most; at += TILE) {
+    size_t length = tile_length(at, m->n_values);
+    memcpy(result, out_x + at, length * sizeof *result);
+    finite = mean_fastest()->sum(m->x + at, m->x + at, &term, 1, length, out_x + at) && finite;
+  }
+  return finite;
+}
+
+/* By coordinate without the f at each end, or the middle where f is not known; one of two is no middle. Clip says by how much. */
+static enum err trim_statistics(const struct judging *j, float *out_x) {
+  const struct rule_merge *m = j->m;
+  const size_t middle = (j->n - 1) / 2, trim = j->f > 0 && j->f < middle ? j->f : middle;
+  double share = j->rule == &rules[RULE_CLIP] ? 0 : 1;
+  for (size_t i = 1; i < j->n && j->rule == &rules[RULE_CLIP]; i++)
+    share += m->gamma * share_at_most(j, peer_of(j, i)->weight);
+  j->s->points[0] = m->x;
+  return statistics_trim(m->statistics, j->n > 2 ? m->policy : STATISTIC_LOCAL, j->s->points, j->n, trim, share, out_x);
+}
+
 static enum err merge_statistics(const struct judging *j, float *out_x) {
   const struct rule_merge *m = j->m;
   const struct rule_space *s = j->s;
-  if (j->rule != &rules[RULE_MEAN]) {
-    s->points[0] = m->x;
-    return statistics_trim(m->statistics, m->policy, s->points, j->n, j->n > 2 * j->f ? j->f : (j->n - 1) / 2, out_x);
-  }
+  if (j->rule != &rules[RULE_MEAN])
+    return trim_statistics(j, out_x);
   for (size_t i = 1; i < j->n; i++)
     s->terms[i - 1] = (struct mean_term){s->points[i], m->gamma * peer_of(j, i)->weight};
   return statistics_merge(m->statistics, m->policy, m->x, m->own, s->terms, j->n - 1, out_x);
@@ -467,7 +546,7 @@ static enum err merge_statistics(const struct judging *j, float *out_x) {
 enum err rule_merge(struct rule_space *s, const struct rule_setting *setting, const struct rule_merge *m,
                     float *out_x) {
   struct judging j = {.s = s, .setting = setting, .m = m};
-  MUST(m->n_peers + 2 <= s->n_most);
+  MUST(m->n_peers + OTHER_POINTS <= s->n_most);
   begin(&j);
   if (j.n == 1 && j.rule != &rules[RULE_MEAN]) {
     memcpy(out_x, m->x, m->n_values * sizeof *out_x);
@@ -482,6 +561,8 @@ enum err rule_merge(struct rule_space *s, const struct rule_setting *setting, co
     judge_equal(&j);
   weigh_points(&j);
   tell_fates(&j);
-  bool finite = j.rule->judge || is_mean(&j) ? add_up(&j, out_x) : order_up(&j, j.f, out_x);
+  if (j.rule->is & LOOKS_BEFORE)
+    stretch(&j);
+  bool finite = j.rule->judge || is_mean(&j) ? add_up(&j, out_x) : order_up(&j, j.f, out_x) && hold_back(&j, out_x);
   return finite ? merge_statistics(&j, out_x) : ERR_MERGE_REFUSED;
 }

@@ -7,16 +7,21 @@
  *   median            by coordinate (Yin et al. 2018)
  *   trimmed           by coordinate, without the f smallest and the f largest (Yin et al. 2018)
  *   krum              the model whose n − f − 2 nearest are nearest (Blanchard et al. 2017)
- *   multi-krum        the mean of the n − f best by that score
+ *   multi-krum        the mean of the n − f best by that score (the paper leaves open how many)
  *   geometric-median  8 steps of smoothed Weiszfeld (Pillutla et al. 2022)
  *   centred-clip      3 steps of centred clipping from x̂, the radius is the median distance (Karimireddy et al. 2021)
  *   clip              x + γ Σ w_j d_j min(1, τ/‖d_j‖): ClippedGossip (He, Karimireddy & Jaggi 2022). τ is the median of the
  *                     distances, the lower one of two, or the (m − f)-th smallest where that is less
  *   nnm               each model becomes the mean of the n − f nearest to it, then trimmed (Allouah et al. 2023)
- *   trust             FLTrust (Cao et al. 2021) with one's own last training as the root: with y_j = x̂_j − x before it and
- *                     TS_j = max(0, cos(y_j, y_own)), Σ TS_j (‖y_own‖/‖y_j‖) y_j / Σ TS_j. Where data are skewed honest peers point
- *                     elsewhere than oneself, and this costs 9 to 17 points of accuracy without any attack: it is for sites of equal data
+ *   trust             FLTrust (Cao et al. 2021) with one's own last training as the root: with y_j = x̂_j − x before it, y_own =
+ *                     x − x before it and TS_j = max(0, cos(y_j, y_own)), Σ TS_j (‖y_own‖/‖y_j‖) y_j / Σ TS_j. A y_j shorter than a
+ *                     hundred-thousandth of y_own is left out: it is rounding. Where data are skewed honest peers point elsewhere than
+ *                     oneself, and this costs 9 to 17 points of accuracy without any attack: it is for sites of equal data
  *   robust            clip with fewer than 6 configured peers or fewer than 3 heard, else nnm
+ *
+ * Where fewer are heard than the rule needs for the f that is set, or than it needs for any bad one where f is a third, clip
+ * judges in its place: of 6 peers of whom 2 may be bad 2 that are heard may be those, and no statistic of three models tells. With
+ * mixing weights who is not heard counts as oneself, so that two can do no more than when all are there.
  *
  * A rule that chooses or averages takes the place of the mixing weights: all models count alike; only mean and clip
  * weigh by degrees or samples. Order statistics and choices cut bridges: a swarm of two groups that one edge joins stays two
@@ -26,11 +31,14 @@
  * much (Karimireddy, He & Jaggi 2022). Worker momentum (the same authors, 2021) is what peers send already: differences are made by
  * optimisers whose momentum is kept from round to round, so their noise is averaged over 1/(1 − β) steps before a rule sees it.
  *
- * No peer moves the model by more than max_share · B: a coefficient above max_share is cut and the rest is one's own. An order
- * statistic lies between what others say; where nothing is trimmed it is a mean and cut likewise.
+ * No peer moves the model by more than max_share · B: a coefficient above max_share is cut and the rest is one's own; of trust it
+ * is the share TS_j / Σ TS_j. An order statistic lies between what others say, and its whole step is shortened to max_share · B; where
+ * nothing is trimmed it is a mean and cut likewise.
  *
- * Statistics of normalising layers count in no distance. With mean they follow merging/statistic.h; with any other rule
- * they are trimmed by coordinate, unless each agent keeps its own.
+ * Statistics of normalising layers count in no distance. With mean they follow merging/statistic.h. With any other rule they
+ * are trimmed by coordinate, of the f smallest and largest, or, where f is 0 or that leaves none, of all but the middle; of one
+ * peer alone nothing is taken. With clip that is gone towards by as much as the mixing weights leave to peers, each at most
+ * max_share.
  *
  * Sums run in double in the order in which the peers are given, by ascending key, and all that is random follows from the
  * seed: the order of arrival changes no bit. Memory: the space below, O(n² + n·1024) whatever P is. Thread and owner: the learner's. */
@@ -80,8 +88,11 @@ size_t merge_rule_least(enum merge_rule rule, size_t f);
 /* Whether bucketing is of use before it. */
 bool merge_rule_takes_buckets(enum merge_rule rule);
 
-/* f for m peers heard: as set, but no more than the rule bears with as many models. */
-size_t rule_byzantine(const struct rule_setting *setting, size_t n_peers);
+/* Which rule judges what that many peers say: the one that is set, or clip in its place; never RULE_ROBUST. */
+enum merge_rule rule_that_judges(const struct rule_setting *setting, size_t n_heard);
+
+/* f with that many heard: as set, or a third as far as the rule bears it; clip believes at least one. */
+size_t rule_byzantine(const struct rule_setting *setting, size_t n_heard);
 
 /* What a rule made of a peer. */
 enum fate {
@@ -101,13 +112,13 @@ struct rule_peer {
   enum fate fate;
   double
       share; /* with which its difference went in: the coefficient of the sum times what shortened it; of an order statistic the
-                   part of the models that it was taken of */
+                   part of the models that it was taken of; of trust its share of all trust */
 };
 
 struct rule_merge {
   const float *x, *own; /* [P] the model and x̂ */
   const float *
-      before; /* [P] the model before its last training; NULL: not known, as after a restart or with personal tensors; trust is clip then */
+      before; /* [P] the model before its last training; NULL: not known, as after an adoption or with personal tensors; trust is clip then */
   size_t n_values;
   double gamma, bound;
   uint64_t seed; /* of buckets */

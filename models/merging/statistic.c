@@ -127,22 +127,25 @@ enum err statistics_merge(const struct statistics *s, enum statistic_policy poli
   return finite ? ERR_OK : ERR_MERGE_REFUSED;
 }
 
-static void trim(const struct statistic *s, const float *const *models, size_t n_models, size_t f, float *out) {
+static void trim(const struct statistic *s, const float *const *models, size_t n_models, size_t f, double share,
+                 float *out) {
   const float *at[MAX_PEERS + 1];
   for (size_t j = 0; j < n_models; j++)
     at[j] = models[j] + s->offset;
   order_fastest()->trimmed(at, n_models, s->n, f, out);
+  for (size_t i = 0; i < s->n && share < 1; i++)
+    out[i] = (float)((double)at[0][i] + share * ((double)out[i] - (double)at[0][i]));
 }
 
 enum err statistics_trim(const struct statistics *s, enum statistic_policy policy, const float *const *models,
-                         size_t n_models, size_t f, float *out_x) {
+                         size_t n_models, size_t f, double share, float *out_x) {
   bool finite = true;
   for (size_t k = 0; k < s->n; k++) {
     const struct statistic *one = &s->list[k];
     if (policy == STATISTIC_LOCAL)
       memcpy(out_x + one->offset, models[0] + one->offset, one->n * sizeof *out_x);
     else
-      trim(one, models, n_models, f, out_x + one->offset);
+      trim(one, models, n_models, f, share, out_x + one->offset);
     finite = finite && floats_finite(out_x + one->offset, one->n);
   }
   statistics_floor(s, out_x);

@@ -16,7 +16,7 @@
  * Statistics take no part in distances and norm bounds (learnt_distance): they are as large as the data's units make them,
  * so that one unscaled feature would drown all weights in the norm, and a site whose data differ would have its *weights*
  * scaled down for that. For the same reason the bound does not scale them. What protects them is the finite sum, the floor
- * at 0, and `local`.
+ * at 0, the middle by coordinate under every rule but the mean (merging/rule.h), and `local`.
  *
  * Pure but for opening; owner: the learner. */
 #ifndef MODELS_MERGING_STATISTIC_H
@@ -53,16 +53,16 @@ bool statistic_is_variance(const struct tensor *t);
 MUST_USE enum err statistics_open(const struct schema *schema, struct statistics *out_statistics);
 void statistics_done(struct statistics *s);
 
-/* The merged statistics to their places in out_x [P], whose other values stay; it overlaps nothing else. Terms as in
- * merge_apply, but with weights that no bound has scaled, Σ ≤ 1. ERR_MERGE_REFUSED: one is not finite; those places are
- * then undefined. */
+/* The merged statistics to their places in out_x [P], whose other values stay; it overlaps nothing else. Each term is a model [P] and
+ * its weight, which no bound has scaled, Σ ≤ 1; own is what x̂_j are differences to. ERR_MERGE_REFUSED: one is not finite; those
+ * places are then undefined. */
 MUST_USE enum err statistics_merge(const struct statistics *s, enum statistic_policy policy, const float *x,
                                    const float *own, const struct mean_term *terms, size_t n_terms, float *out_x);
 
-/* The same of a merge that trims: by coordinate the mean of models[0] = x and those of peers without the f smallest and the f
- * largest, 2f < n_models ≤ MAX_PEERS + 1; under `local` those of x. */
+/* The same of a merge that trims: x + share · (t − x), 0 ≤ share ≤ 1, t being by coordinate the mean of models[0] = x and those of
+ * peers without the f smallest and the f largest, 2f < n_models ≤ MAX_PEERS + 1; under `local` those of x. */
 MUST_USE enum err statistics_trim(const struct statistics *s, enum statistic_policy policy, const float *const *models,
-                                  size_t n_models, size_t f, float *out_x);
+                                  size_t n_models, size_t f, double share, float *out_x);
 
 /* Variances below 0 become 0: after values came from elsewhere. */
 void statistics_floor(const struct statistics *s, float *x);

@@ -16,10 +16,12 @@
 #include "base/rng.h"
 #include "models/floats.h"
 #include "models/kernels/cpu.h"
+#include "models/kernels/distance.h"
 #include "models/kernels/half.h"
+#include "models/kernels/mean.h"
+#include "models/kernels/order.h"
 #include "models/kernels/select.h"
 #include "models/merging/codec.h"
-#include "models/merging/merge.h"
 
 enum { P = 1 << 20, N_MODELS = 8, DEFAULT_REPETITIONS = 9 };
 
@@ -87,20 +89,20 @@ static void mean(void) {
   struct mean_term terms[N_MODELS - 1];
   for (size_t j = 1; j < N_MODELS; j++)
     terms[j - 1] = (struct mean_term){models[j], 1.0 / N_MODELS};
-  MUST(merge_apply(models[0], own_copy, terms, N_MODELS - 1, P, out) == ERR_OK);
+  MUST(mean_fastest()->sum(models[0], own_copy, terms, N_MODELS - 1, P, out));
 }
 
 static void median(void) {
-  merge_median(out, rows, N_MODELS, P);
+  order_fastest()->median(rows, N_MODELS, P, out);
 }
 
 static void trimmed(void) {
-  merge_trimmed(out, rows, N_MODELS, 2, P);
+  order_fastest()->trimmed(rows, N_MODELS, P, 2, out);
 }
 
 static void distances(void) {
   double squares[N_MODELS * N_MODELS];
-  merge_distances(rows, N_MODELS, P, squares);
+  distance_pairs(distance_fastest(), rows, N_MODELS, P, squares);
   sink = squares[1] > 0;
 }
 

@@ -830,6 +830,51 @@ START_TEST(restored_goes_on_as_uninterrupted) {
 }
 END_TEST
 
+/* Between PUBLISHED and COMMIT: what `trust` measures by stands in the half, so that the merge is the same. After it, it stands there no
+ * more. */
+START_TEST(trust_merges_the_same_after_a_restart) {
+  static const enum codec_kind codecs[] = {CODEC_F32, CODEC_Q8};
+  for (size_t k = 0; k < sizeof codecs / sizeof *codecs; k++) {
+    struct bench a, b;
+    size_t n;
+    bench_init(&a, codecs[k]);
+    bench_init(&b, codecs[k]);
+    struct learner_config config = config_of(&a, codecs[k]);
+    config.rule = (struct rule_setting){.rule = RULE_TRUST, .byzantine = RULE_A_THIRD, .max_share = 0.5};
+    learner_free(a.learner);
+    learner_free(b.learner);
+    bench_open(&a, &config);
+    bench_open(&b, &config);
+    uint8_t *payload = malloc(learner_payload_bound(a.learner));
+    const size_t n_idle = learner_half_bytes(a.learner);
+    train(&a, 1);
+    publish(&a, false, payload, &n);
+    ck_assert_uint_gt(learner_half_bytes(a.learner), n_idle);
+    float *near = moved_copy(&a, 0.01f);
+    uint8_t *half = half_of(&a), *first = model_of(&a);
+    ck_assert_int_eq(learner_half_read(b.learner, half, learner_half_bytes(a.learner)), ERR_OK);
+    assert_half(&b, half);
+    set_copy(&a, 0, near);
+    set_copy(&b, 0, near);
+    struct contribution c = {.copy = 0, .weight = 0.5}, again = c;
+    ck_assert_int_eq(learner_merge(a.learner, &c, 1), ERR_OK);
+    ck_assert_int_eq(learner_merge(b.learner, &again, 1), ERR_OK);
+    uint8_t *model = model_of(&a);
+    assert_model(&b, model);
+    ck_assert_mem_ne(model, first, learner_model_bytes(a.learner));
+    ck_assert_double_eq(c.share, again.share);
+    ck_assert_uint_eq(learner_half_bytes(a.learner), n_idle);
+    free(payload);
+    free(near);
+    free(half);
+    free(first);
+    free(model);
+    bench_done(&a);
+    bench_done(&b);
+  }
+}
+END_TEST
+
 /* Between encode and published the half holds the pending copy: what the peers will hold once it is durable. */
 START_TEST(half_holds_the_pending_copy) {
   struct bench b;
@@ -1506,10 +1551,10 @@ int main(void) {
       copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
       long_differences_are_clipped, updates_that_are_alike_weigh_more, statistics_move_in_training_alone,
       statistics_merge_by_policy, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
-      half_holds_the_pending_copy, damaged_halves_are_refused, a_half_has_x_beside_its_copy,
-      damaged_differences_in_halves_are_refused, every_optimiser_learns, a_gradient_apart_makes_the_same_step,
-      a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart, a_half_of_another_optimiser_is_read,
-      sets_are_learnt, anomalies_are_found, huber_bears_outliers, class_weights_must_fit, flipped_bits_are_survived,
-      damaged_models_are_refused, unfit_configs_are_refused, unfit_data_is_refused,
-      a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
+      trust_merges_the_same_after_a_restart, half_holds_the_pending_copy, damaged_halves_are_refused,
+      a_half_has_x_beside_its_copy, damaged_differences_in_halves_are_refused, every_optimiser_learns,
+      a_gradient_apart_makes_the_same_step, a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart,
+      a_half_of_another_optimiser_is_read, sets_are_learnt, anomalies_are_found, huber_bears_outliers,
+      class_weights_must_fit, flipped_bits_are_survived, damaged_models_are_refused, unfit_configs_are_refused,
+      unfit_data_is_refused, a_model_from_elsewhere_is_gone_on_from, selecting_keeps_the_model);
 }

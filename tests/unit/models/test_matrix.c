@@ -27,6 +27,15 @@ START_TEST(a_site_with_another_order_has_the_same_figures_of_its_own) {
 }
 END_TEST
 
+/* Chaudhry et al. 2018: the best before the last training; the last row's own best would make it 0. */
+START_TEST(what_the_last_task_taught_better_is_forgotten_by_less_than_nothing) {
+  const double r[] = {0.6, 0.1, 0.7, 0.9};
+  const size_t trained[] = {0, 1};
+  struct continual_summary s = matrix_summary(r, trained, 2, 2);
+  ck_assert_double_eq_tol(s.forgetting, 0.6 - 0.7, 1e-12);
+}
+END_TEST
+
 START_TEST(before_a_second_task_nothing_is_forgotten) {
   const double r[] = {0.9, 0.1, 0.0};
   const size_t trained[] = {0};
@@ -48,5 +57,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("matrix", the_three_figures_of_a_matrix, a_site_with_another_order_has_the_same_figures_of_its_own,
+                   what_the_last_task_taught_better_is_forgotten_by_less_than_nothing,
                    before_a_second_task_nothing_is_forgotten, what_was_not_measured_is_left_out);
 }

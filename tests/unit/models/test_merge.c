@@ -1,3 +1,4 @@
+/* The mean, which is the first rule; the bound; and the median that a joiner adopts. */
 #include "models/merging/merge.h"
 
 #include <float.h>
@@ -6,6 +7,8 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "models/kernels/mean.h"
+#include "models/merging/rule.h"
 #include "tests/unit/suite.h"
 
 enum { P = 1300, PEERS = 3 };
@@ -26,6 +29,27 @@ static void fill_all(void) {
     fill(copies[j], &rng);
 }
 
+static enum err merge_mean(const struct mean_term *terms, size_t n) {
+  static const struct rule_setting mean;
+  static const struct statistics none;
+  struct rule_space *space;
+  struct rule_peer peers[PEERS];
+  for (size_t j = 0; j < n; j++)
+    peers[j] = (struct rule_peer){.values = terms[j].values, .weight = terms[j].weight, .distance = 1};
+  const struct rule_merge m = {.x = x,
+                               .own = own,
+                               .n_values = P,
+                               .gamma = 1,
+                               .bound = INFINITY,
+                               .statistics = &none,
+                               .peers = peers,
+                               .n_peers = n};
+  ck_assert_int_eq(rule_space_new(&mean, n, &space), ERR_OK);
+  enum err e = rule_merge(space, &mean, &m, merged);
+  rule_space_free(space);
+  return e;
+}
+
 /* Sample counts 1 : 10 : 100 and 7 of our own, against long double. */
 START_TEST(weighted_mean_is_exact) {
   const long double counts[PEERS] = {1, 10, 100}, total = 118;
@@ -40,7 +64,7 @@ START_TEST(weighted_mean_is_exact) {
   }
   for (size_t j = 0; j < PEERS; j++)
     terms[j] = (struct mean_term){copies[j], (double)(counts[j] / total)};
-  ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P, merged), ERR_OK);
+  ck_assert_int_eq(merge_mean(terms, PEERS), ERR_OK);
   for (size_t i = 0; i < P; i++)
     ck_assert_double_le(fabs((double)merged[i] - (double)expected[i]),
                         0.51 * (double)(nextafterf(fabsf(merged[i]), 1) - fabsf(merged[i])));
@@ -51,7 +75,7 @@ START_TEST(no_terms_change_no_bit) {
   fill_all();
   x[0] = -0.0f;
   x[1] = 0x1p-149f;
-  ck_assert_int_eq(merge_apply(x, own, NULL, 0, P, merged), ERR_OK);
+  ck_assert_int_eq(merge_mean(NULL, 0), ERR_OK);
   ck_assert_mem_eq(merged, x, sizeof x);
 }
 END_TEST
@@ -67,7 +91,7 @@ START_TEST(sorted_order_gives_equal_bits) {
       int key = arrivals[run][j];
       terms[key] = (struct mean_term){copies[key], 0.1 + 0.07 * key}; /* placed by key, not by arrival */
     }
-    ck_assert_int_eq(merge_apply(x, own, terms, PEERS, P, merged), ERR_OK);
+    ck_assert_int_eq(merge_mean(terms, PEERS), ERR_OK);
     if (run == 0)
       memcpy(first, merged, sizeof first);
   }
@@ -83,7 +107,7 @@ START_TEST(non_finite_result_is_refused) {
   memcpy(before, x, sizeof x);
   struct mean_term term = {copies[0], 1};
   own[P - 1] = 0;
-  ck_assert_int_eq(merge_apply(x, own, &term, 1, P, merged), ERR_MERGE_REFUSED);
+  ck_assert_int_eq(merge_mean(&term, 1), ERR_MERGE_REFUSED);
   ck_assert_mem_eq(x, before, sizeof x);
 }
 END_TEST
