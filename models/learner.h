@@ -190,7 +190,8 @@ double learner_model_distance(const struct learner *a, const struct learner *b, 
 
 /* Snapshots. The *half* holds what PUBLISHED stores: x (with the rule trust also the model before its training, from then to the merge), the optimiser's state, x̂ (the pending one if there is one), ring of
  * distances. Of f32 and f16 a pending x̂ is so near x that little more than what lies between them stands there for x, to the
- * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x. Both begin with a head (magic, version,
+ * bit (models/merging/nearby.h). The *model* holds what COMMIT stores beside it: x, and the ring as the merge has left it; of
+ * one without a ring that of before stays. Both begin with a head (magic, version,
  * schema hash, counts) that is checked on reading. x̂ stands in the half as S little-endian f32 at learner_half_copy_offset, so
  * that a full copy can be served from the file. Both hold what the site's own model is made of; one without it is read as
  * well, and that begins as x. A half of another optimiser is read as well: where its state does not mean the

@@ -19,7 +19,8 @@
  *          versions 5 to 8: as 1 to 4, and at the end sections: how many u32, zero u32, and each
  *            word 16, numbers u32, arrays u32, values of each u64, the numbers f64, the arrays
  *   model  head, x                                                                                  64 + 4·P
- *          version 2: and sections */
+ *          version 2: and sections, "ring" among them: n, oldest, 32 distances as the merge has left them, which the half of
+ *          that round does not know */
 
 enum {
   MODEL_VERSION = 2,
@@ -126,11 +127,11 @@ struct half {
   size_t n_sections; /* bytes of them all; 0: there are none */
 };
 
-/* ---- sections: what training terms keep, the site's own model, and what `trust` measures a merge by */
+/* ---- sections: what training terms keep, the site's own model, the ring beside a model, and what `trust` measures a merge by */
 
 static const char root_word[] = "root";
 
-/* What is kept under one word: numbers and arrays, which are the learner's. */
+/* What is kept under one word: numbers and arrays, which are the learner's, or those of `ring`. */
 struct section {
   const char *word;
   double *numbers;
@@ -138,11 +139,38 @@ struct section {
   size_t n_numbers, n_arrays, n_values;
 };
 
-/* A model has only what is served. To be read: also what a half that is written now would not have. */
-enum kind { OF_HALF, OF_MODEL, OF_ANY_HALF };
+enum { RING_NUMBERS = 2 + MERGE_RING };
 
-static size_t own_sections(const struct learner *l, enum kind kind, struct section out[MAX_SECTIONS]) {
+struct sections {
+  struct section list[MAX_SECTIONS];
+  size_t n;
+  double ring[RING_NUMBERS]; /* the distances, as numbers */
+};
+
+static const char ring_word[] = "ring";
+
+static void ring_write(const struct distance_ring *ring, double out[RING_NUMBERS]) {
+  out[0] = ring->n;
+  out[1] = ring->oldest;
+  memcpy(out + 2, ring->distances, sizeof ring->distances);
+}
+
+/* Judged before. */
+static void ring_read(const double numbers[RING_NUMBERS], struct distance_ring *out_ring) {
+  out_ring->n = (uint32_t)numbers[0];
+  out_ring->oldest = (uint32_t)numbers[1];
+  memcpy(out_ring->distances, numbers + 2, sizeof out_ring->distances);
+}
+
+/* A model has only what is served, and what its merge has changed; a half has its ring in front. */
+enum kind { OF_HALF, OF_MODEL, OF_EITHER };
+
+static void own_sections(const struct learner *l, enum kind kind, struct sections *s) {
+  struct section *out = s->list;
   size_t n = 0;
+  ring_write(&l->ring, s->ring);
+  if (kind == OF_EITHER || (kind == OF_MODEL && l->ring.n > 0))
+    out[n++] = (struct section){.word = ring_word, .numbers = s->ring, .n_numbers = RING_NUMBERS};
   if (l->own.v)
     out[n++] = (struct section){.word = "personal",
                                 .numbers = (double *)&l->own.alpha,
@@ -150,12 +178,10 @@ static size_t own_sections(const struct learner *l, enum kind kind, struct secti
                                 .n_numbers = 1,
                                 .n_arrays = 1,
                                 .n_values = l->n};
-  if (kind == OF_MODEL)
-    return n;
-  if (learner_keeps_root(l) && (l->has_step || kind == OF_ANY_HALF))
+  if (kind != OF_MODEL && learner_keeps_root(l) && (l->has_step || kind == OF_EITHER))
     out[n++] =
         (struct section){.word = root_word, .numbers = NULL, .arrays = &l->before.x, .n_arrays = 1, .n_values = l->n};
-  for (size_t i = 0; i < l->added.n; i++) {
+  for (size_t i = 0; i < l->added.n && kind != OF_MODEL; i++) {
     const struct term *t = &l->added.list[i];
     if (t->type->n_kept + t->type->n_numbers > 0)
       out[n++] = (struct section){.word = t->type->word,
@@ -165,7 +191,7 @@ static size_t own_sections(const struct learner *l, enum kind kind, struct secti
                                   .n_arrays = t->type->n_kept,
                                   .n_values = l->n};
   }
-  return n;
+  s->n = n;
 }
 
 static size_t section_bytes(const struct section *s) {
@@ -173,24 +199,25 @@ static size_t section_bytes(const struct section *s) {
 }
 
 static size_t sections_now(const struct learner *l, enum kind kind) {
-  struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, kind, own), n_bytes = n > 0 ? SECTIONS_BYTES : 0;
-  for (size_t i = 0; i < n; i++)
-    n_bytes += section_bytes(&own[i]);
+  struct sections own;
+  own_sections(l, kind, &own);
+  size_t n_bytes = own.n > 0 ? SECTIONS_BYTES : 0;
+  for (size_t i = 0; i < own.n; i++)
+    n_bytes += section_bytes(&own.list[i]);
   return n_bytes;
 }
 
 static void sections_write(const struct learner *l, enum kind kind, uint8_t *out_bytes) {
-  struct section own[MAX_SECTIONS];
+  struct sections own;
   struct writer w;
-  size_t n = own_sections(l, kind, own);
+  own_sections(l, kind, &own);
   writer_init(&w, out_bytes, SECTIONS_BYTES);
-  writer_u32(&w, (uint32_t)n);
+  writer_u32(&w, (uint32_t)own.n);
   writer_u32(&w, 0);
   MUST(writer_end(&w) == ERR_OK);
   uint8_t *at = out_bytes + SECTIONS_BYTES;
-  for (size_t i = 0; i < n; i++) {
-    const struct section *s = &own[i];
+  for (size_t i = 0; i < own.n; i++) {
+    const struct section *s = &own.list[i];
     char word[MAX_TERM_WORD_BYTES] = {0};
     strncpy(word, s->word, sizeof word - 1);
     writer_init(&w, at, SECTION_HEAD_BYTES + 8 * s->n_numbers);
@@ -277,22 +304,39 @@ static bool own_fits(const struct stored *s) {
   return strcmp(s->word, "personal") != 0 || (alpha >= 0 && alpha <= 1);
 }
 
+static bool is_count(double x, double most) {
+  return x >= 0 && x <= most && x == floor(x);
+}
+
+static bool ring_is_sound(double n, double oldest) {
+  return is_count(n, MERGE_RING) && is_count(oldest, MERGE_RING - 1) && (n == MERGE_RING || oldest == 0);
+}
+
+static bool ring_fits(const struct stored *s) {
+  if (strcmp(s->word, ring_word) != 0)
+    return true;
+  bool fits = s->n_numbers == RING_NUMBERS && ring_is_sound(stored_number(s, 0), stored_number(s, 1));
+  for (size_t i = 2; fits && i < RING_NUMBERS; i++)
+    fits = is_distance(stored_number(s, i));
+  return fits;
+}
+
 static enum err stored_judge(struct learner *l, const struct stored *s) {
   (void)l;
   for (size_t i = 0; i < s->n_numbers; i++)
     if (!isfinite(stored_number(s, i)))
       return ERR_NON_FINITE;
-  if (!own_fits(s))
+  if (!own_fits(s) || !ring_fits(s))
     return ERR_CORRUPT;
   return codec_check_values(s->arrays, s->n_arrays * s->n_values);
 }
 
 /* One of another shape, or that nobody here keeps, is left. */
 static enum err stored_take(struct learner *l, const struct stored *s) {
-  struct section own[MAX_SECTIONS];
-  size_t n = own_sections(l, OF_ANY_HALF, own);
-  for (size_t i = 0; i < n; i++) {
-    const struct section *o = &own[i];
+  struct sections own;
+  own_sections(l, OF_EITHER, &own);
+  for (size_t i = 0; i < own.n; i++) {
+    const struct section *o = &own.list[i];
     if (strcmp(o->word, s->word) != 0 || o->n_numbers != s->n_numbers || o->n_arrays != s->n_arrays ||
         (o->n_arrays > 0 && o->n_values != s->n_values))
       continue;
@@ -302,6 +346,7 @@ static enum err stored_take(struct learner *l, const struct stored *s) {
       memcpy(o->arrays[k], s->arrays + k * codec_full_bytes(s->n_values), codec_full_bytes(s->n_values));
     l->has_step = l->has_step || strcmp(s->word, root_word) == 0;
   }
+  ring_read(own.ring, &l->ring);
   return ERR_OK;
 }
 
@@ -538,10 +583,10 @@ enum err learner_half_read(struct learner *l, const uint8_t *bytes, size_t n_byt
   take_states(l, &h, bytes);
   l->pending = l->has_step = l->before.is_known = false;
   sections_clear(l);
+  l->ring = ring;
   take_sections(l, bytes + sections_at(l, &h), h.n_sections);
   memcpy(l->copy, bytes + copy_at(l, &h), codec_full_bytes(l->n_shared));
   l->own_step = own_step;
-  l->ring = ring;
   return ERR_OK;
 }
 

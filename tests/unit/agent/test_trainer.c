@@ -171,10 +171,10 @@ static void add_link(struct merge_peer *p, struct link_in link) {
   p->links[p->n_links++] = link;
 }
 
-/* The last P floats of a model of this scale-free job, x, or of a public copy. */
+/* P floats: x of a model, behind its head, or a public copy. */
 static const uint8_t *values(const struct site *s, const struct buffer *snapshot, size_t *out_n) {
   *out_n = 4 * schema_parameters(s->schema);
-  return snapshot->bytes + snapshot->n_bytes - *out_n;
+  return snapshot->bytes + (snapshot->n_bytes > *out_n ? 64 : 0);
 }
 
 static void check_same_values(const struct site *s, const struct buffer *a, const struct buffer *b) {

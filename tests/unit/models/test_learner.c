@@ -10,6 +10,8 @@
 
 enum { N_INPUTS = 6, N_CLASSES = 3 };
 
+enum { MODEL_HEAD = 64 }; /* before x */
+
 static const char arch[] = "dense 16, relu, dropout 0.1, dense classes";
 
 /* A learner with everything that it borrows. */
@@ -527,7 +529,7 @@ static void check_chain(enum codec_kind codec) {
   }
   learner_adopt_median(b.learner, (size_t[]){1}, 1); /* shows the copy as b's model */
   uint8_t *half = half_of(&a), *model = model_of(&b);
-  ck_assert_mem_eq(half + learner_half_copy_offset(a.learner), model + learner_model_bytes(b.learner) - n, n);
+  ck_assert_mem_eq(half + learner_half_copy_offset(a.learner), model + MODEL_HEAD, n);
   free(half);
   free(model);
   free(payload);
@@ -629,7 +631,7 @@ START_TEST(long_differences_are_clipped) {
   ck_assert_double_eq_tol(c[1].distance, 1000 * sqrt((double)b.n), 1);
   uint8_t *after = model_of(&b);
   double moved = 0;
-  size_t head = learner_model_bytes(b.learner) - 4 * b.n;
+  size_t head = MODEL_HEAD;
   for (size_t i = 0; i < b.n; i++) {
     float was, is;
     memcpy(&was, before + head + 4 * i, 4);
@@ -690,7 +692,7 @@ static float *values_of(const struct bench *b) {
   uint8_t *model = model_of(b);
   float *values = malloc(4 * b->n);
   ck_assert_ptr_nonnull(values);
-  memcpy(values, model + learner_model_bytes(b->learner) - 4 * b->n, 4 * b->n);
+  memcpy(values, model + MODEL_HEAD, 4 * b->n);
   free(model);
   return values;
 }
@@ -872,6 +874,82 @@ START_TEST(trust_merges_the_same_after_a_restart) {
     bench_done(&a);
     bench_done(&b);
   }
+}
+END_TEST
+
+static enum fate merge_moved(struct bench *b, float by) {
+  float *far = moved_copy(b, by);
+  set_copy(b, 0, far);
+  struct contribution c = {.copy = 0, .weight = 0.5};
+  ck_assert_int_eq(learner_merge(b->learner, &c, 1), ERR_OK);
+  free(far);
+  return c.fate;
+}
+
+/* The half of a round is from before its merge, the model from after it. */
+START_TEST(a_restart_at_a_commit_knows_what_its_merge_accepted) {
+  for (uint64_t n_rounds = 1; n_rounds < 80; n_rounds += 39) { /* of a ring of 32 */
+    struct bench a, b;
+    uint8_t *half = NULL;
+    bench_init(&a, CODEC_F32);
+    bench_init(&b, CODEC_F32);
+    for (uint64_t round = 1; round <= n_rounds; round++) {
+      free(half);
+      train(&a, round);
+      half = half_of(&a);
+      (void)merge_moved(&a, (float)round);
+    }
+    uint8_t *model = model_of(&a);
+    size_t n = learner_model_bytes(a.learner);
+    ck_assert_uint_eq(learner_model_measure(a.n, model, n), n);
+    ck_assert_int_eq(learner_half_read(b.learner, half, learner_half_bytes(a.learner)), ERR_OK);
+    ck_assert_int_eq(learner_model_read(b.learner, model, n), ERR_OK);
+    free(half), free(model);
+    train(&a, n_rounds + 1), train(&b, n_rounds + 1);
+    ck_assert(merge_moved(&a, 1e6f) == FATE_CLIPPED && merge_moved(&b, 1e6f) == FATE_CLIPPED);
+    half = half_of(&a), model = model_of(&a);
+    assert_half(&b, half);
+    assert_model(&b, model);
+    free(half), free(model);
+    bench_done(&a);
+    bench_done(&b);
+  }
+}
+END_TEST
+
+/* A model of a version before, which had no ring, and one whose ring is none. */
+START_TEST(models_without_a_sound_ring) {
+  enum { SECTIONS = 8, SECTION_HEAD = 32, NUMBERS = 34 };
+  struct bench b;
+  bench_init(&b, CODEC_F32);
+  train(&b, 1);
+  (void)merge_moved(&b, 1);
+  uint8_t *half = half_of(&b), *model = model_of(&b);
+  size_t n = learner_model_bytes(b.learner), n_x = MODEL_HEAD + 4 * b.n, at = n_x + SECTIONS + SECTION_HEAD;
+  ck_assert_uint_eq(n, at + 8 * NUMBERS);
+  const struct {
+    size_t number;
+    double value;
+    enum err is;
+  } damages[] = {{0, 33, ERR_CORRUPT},
+                 {0, -1, ERR_CORRUPT},
+                 {0, 0.5, ERR_CORRUPT},
+                 {1, 1, ERR_CORRUPT},
+                 {2, (double)NAN, ERR_NON_FINITE},
+                 {33, -1, ERR_CORRUPT}};
+  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+    uint8_t held[8];
+    memcpy(held, model + at + 8 * damages[i].number, 8);
+    memcpy(model + at + 8 * damages[i].number, &damages[i].value, 8);
+    ck_assert_int_eq(learner_model_read(b.learner, model, n), damages[i].is);
+    memcpy(model + at + 8 * damages[i].number, held, 8);
+    assert_half(&b, half);
+  }
+  model[8] = 1; /* the version */
+  ck_assert_int_eq(learner_model_read(b.learner, model, n_x), ERR_OK);
+  assert_half(&b, half); /* its ring is that of before */
+  free(half), free(model);
+  bench_done(&b);
 }
 END_TEST
 
@@ -1551,7 +1629,8 @@ int main(void) {
       copy_moves_when_published, bad_payloads_leave_the_copies, merging_nobody_changes_no_bit,
       long_differences_are_clipped, updates_that_are_alike_weigh_more, statistics_move_in_training_alone,
       statistics_merge_by_policy, overflowing_merge_is_refused, restored_goes_on_as_uninterrupted,
-      trust_merges_the_same_after_a_restart, half_holds_the_pending_copy, damaged_halves_are_refused,
+      trust_merges_the_same_after_a_restart, a_restart_at_a_commit_knows_what_its_merge_accepted,
+      models_without_a_sound_ring, half_holds_the_pending_copy, damaged_halves_are_refused,
       a_half_has_x_beside_its_copy, damaged_differences_in_halves_are_refused, every_optimiser_learns,
       a_gradient_apart_makes_the_same_step, a_gradient_is_clipped_as_a_whole, adam_goes_on_after_a_restart,
       a_half_of_another_optimiser_is_read, sets_are_learnt, anomalies_are_found, huber_bears_outliers,
