@@ -5,9 +5,10 @@ static uint64_t highest_round(const struct round_machine *m) {
   return m->config->count > 0 ? m->config->count : UINT64_C(1) << 62;
 }
 
+/* One that has no place yet vouches for nothing, for its model may not be of our group. */
 static bool may_vouch(const struct round_peer *p) {
-  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK &&
-         !round_peer_is_elsewhere(p);
+  return p->has_session && p->has_state && !p->is_quarantined && round_peer_refusal(p) == ERR_OK && p->is_placed &&
+         p->affinity > 0;
 }
 
 /* The (f+1)-th highest committed round among the m peers with a session, f = ⌊m/3⌋: what f liars cannot make up. With
@@ -81,10 +82,18 @@ void machine_jump(struct round_machine *m, uint64_t now_ms) {
   start(m, false, now_ms);
 }
 
+static bool has_source(const struct round_machine *m) {
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    if (round_peer_is_source(&m->peers[i]))
+      return true;
+  return false;
+}
+
+/* A joiner of whom nobody has a model that it could take begins with its own. */
 static void give_up(struct round_machine *m) {
   m->in_work = m->reached;
   m->wait_until_ms = 0;
-  machine_enter(m, m->is_adopting ? PHASE_MEETING : PHASE_IDLE);
+  machine_enter(m, m->is_adopting && has_source(m) ? PHASE_MEETING : PHASE_IDLE);
 }
 
 void machine_jump_failed(struct round_machine *m, uint64_t now_ms) {

@@ -163,6 +163,8 @@ void machine_tick_gathering(struct round_machine *m, uint64_t now_ms);
 void machine_start_merge(struct round_machine *m, enum trainer_job_kind kind);
 void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, uint64_t now_ms);
 void machine_on_committed(struct round_machine *m);
+/* How many peers a round wants: no more than there are in the group. */
+uint32_t machine_min_peers(const struct round_machine *m);
 /* The commit that waits is written. */
 void machine_release(struct round_machine *m);
 

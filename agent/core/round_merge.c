@@ -287,7 +287,7 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
 }
 
 /* Peers of another group do not count: nobody is alone for want of them. */
-static uint32_t min_peers(const struct round_machine *m) {
+uint32_t machine_min_peers(const struct round_machine *m) {
   uint32_t n = 0;
   for (size_t i = 0; i < m->self.n_peers; i++)
     n += m->peers[i].is_followed && !round_peer_is_elsewhere(&m->peers[i]);
@@ -304,7 +304,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
     machine_jump_failed(m, now_ms);
     return;
   }
-  bool is_short = !is_jump(r) && n_merged < min_peers(m);
+  bool is_short = !is_jump(r) && n_merged < machine_min_peers(m);
   bool stays = is_short || (r->kind == JOB_MERGE && !is_jump(r) && machine_marks_time(m));
   struct round_label label =
       stays ? (struct round_label){m->reached.round, m->reached.sub + 1} : (struct round_label){m->in_work.round, 0};

@@ -13,13 +13,14 @@ bool machine_is_finished(const struct round_machine *m) {
 
 static bool anybody_has_news(const struct round_machine *m) {
   for (size_t i = 0; i < m->self.n_peers; i++)
-    if (m->peers[i].is_followed && m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news)
+    if (m->peers[i].is_followed && m->peers[i].has_session && m->peers[i].has_state && m->peers[i].has_news &&
+        !round_peer_is_elsewhere(&m->peers[i]))
       return true;
   return false;
 }
 
 bool machine_is_alone(const struct round_machine *m) {
-  return m->config->min_peers > 0 && m->rounds_alone >= m->config->alone_rounds && !anybody_has_news(m);
+  return machine_min_peers(m) > 0 && m->rounds_alone >= m->config->alone_rounds && !anybody_has_news(m);
 }
 
 static bool is_counted(const struct round_peer *p) {

@@ -149,9 +149,67 @@ START_TEST(a_joiner_takes_the_model_of_its_group) {
 }
 END_TEST
 
+/* Who is elsewhere may not be followed, and of who has no place nobody knows. */
+START_TEST(a_joiner_without_a_source_begins_by_itself) {
+  struct swarm *s = grouped_new(3, 0);
+  swarm_start(s, 0);
+  swarm_start(s, 1);
+  set_affinity(s, 0, 1, 1);
+  set_affinity(s, 1, 0, 1);
+  swarm_run(s, 60000);
+  ck_assert_uint_ge(swarm_round(s, 0), 2);
+  swarm_start(s, 2);
+  set_affinity(s, 2, 0, 0);
+  swarm_run(s, 60000);
+  const struct swarm_agent *joiner = &s->agents[2];
+  ck_assert_uint_ge(joiner->n_story, 1);
+  ck_assert_int_eq(joiner->story[0].outcome, ROUND_SHORT);
+  set_affinity(s, 2, 1, 1); /* now it knows one */
+  set_affinity(s, 1, 2, 1);
+  swarm_run(s, 60000);
+  ck_assert_uint_ge(swarm_round(s, 2) + 1, swarm_round(s, 1));
+  swarm_free(s);
+}
+END_TEST
+
+START_TEST(who_waits_alone_and_hears_that_peers_are_elsewhere_goes_on) {
+  struct swarm *s = grouped_new(2, 0);
+  swarm_start(s, 0);
+  swarm_run(s, 200000);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_ALONE);
+  set_affinity(s, 0, 1, 0);
+  swarm_run(s, 20000);
+  ck_assert_int_ne(swarm_phase(s, 0), PHASE_ALONE);
+  ck_assert_uint_ge(swarm_round(s, 0), 2);
+  swarm_free(s);
+}
+END_TEST
+
+START_TEST(news_of_another_group_are_nobodys_return) {
+  static const size_t groups[] = {0, 1, 0};
+  struct swarm *s = grouped_new(3, 0);
+  for (size_t i = 0; i < 2; i++) {
+    swarm_start(s, i);
+    place(s, i, 3, groups);
+  }
+  swarm_run(s, 200000);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_ALONE); /* the third never came */
+  swarm_kill(s, 1);
+  swarm_start(s, 1);
+  place(s, 1, 3, groups);
+  uint64_t before = s->agents[0].n_story;
+  swarm_run(s, 20000);
+  ck_assert_int_eq(swarm_phase(s, 0), PHASE_ALONE);
+  ck_assert_uint_eq(s->agents[0].n_story, before);
+  swarm_free(s);
+}
+END_TEST
+
 int main(void) {
-  return SUITE_RUN_WITHIN("round_groups", 60, peers_of_another_group_are_neither_merged_nor_fetched,
-                          affinity_is_a_factor_of_the_weight, who_is_alone_in_its_group_goes_on,
-                          who_changes_groups_is_merged_by_the_others, a_meeting_lasts_until_peers_are_placed,
-                          who_has_no_place_is_not_merged, a_joiner_takes_the_model_of_its_group);
+  return SUITE_RUN_WITHIN(
+      "round_groups", 60, peers_of_another_group_are_neither_merged_nor_fetched, affinity_is_a_factor_of_the_weight,
+      who_is_alone_in_its_group_goes_on, who_changes_groups_is_merged_by_the_others,
+      a_meeting_lasts_until_peers_are_placed, who_has_no_place_is_not_merged, a_joiner_takes_the_model_of_its_group,
+      a_joiner_without_a_source_begins_by_itself, who_waits_alone_and_hears_that_peers_are_elsewhere_goes_on,
+      news_of_another_group_are_nobodys_return);
 }
