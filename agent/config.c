@@ -567,7 +567,22 @@ static enum err check_cluster(struct loader *l) {
       return FAIL(l, GROUP_JOB, keys[i], ERR_RANGE, "counts only with groups; write cluster.groups: auto or a number");
   if (c->groups.n > 0 && is_given(l, GROUP_JOB, "cluster.max"))
     return FAIL(l, GROUP_JOB, "cluster.max", ERR_RANGE, "is of groups: auto; remove the line");
+  const enum graph_rule rule = l->site_job->job.topology.rule;
+  if (c->is_on && rule != GRAPH_PEERS && rule != GRAPH_FULL)
+    return FAIL(l, GROUP_JOB, "cluster.groups", ERR_RANGE,
+                "does not go with this topology, whose graph knows no groups, so that sites would have no neighbour of "
+                "their own; remove the line topology or write groups: none");
   return ERR_OK;
+}
+
+/* Of more groups than there are agents each would be alone. */
+static enum err check_groups(struct loader *l) {
+  const struct cluster_settings *c = &l->site_job->job.cluster;
+  if (!c->is_on || l->c->n_peers == 0 || c->groups.n <= l->c->n_peers + 1)
+    return ERR_OK;
+  return FAIL(l, GROUP_JOB, "cluster.groups", ERR_RANGE,
+              "%" PRIu32 " groups are more than the %zu agents that this one knows with itself; write fewer, or auto",
+              c->groups.n, l->c->n_peers + 1);
 }
 
 static enum err check_split(struct loader *l) {
@@ -828,8 +843,9 @@ static enum err check_personal(struct loader *l) {
 static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_drift,
                                                           check_personal, check_cluster,    check_split,
                                                           check_contract, check_continual,  check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels, check_watch, check_offset,
-                                                           check_follow, check_memory, check_rule,  check_weights};
+static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels,  check_watch,
+                                                           check_offset, check_follow,  check_memory,
+                                                           check_rule,   check_weights, check_groups};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;

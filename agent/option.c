@@ -386,7 +386,8 @@ const struct option option_table[] = {
      "learning without forgetting: what the model of the task before says of new samples is kept, at temperature 2"},
     {"cluster.groups", JOB(cluster), &type_groups, "none", BOUNDS(1, MAX_GROUPS), MUST_AGREE,
      "sites whose data pull the model in like directions learn together, the others apart: none, how many groups there "
-     "are, or auto; 1 with kappa: by likeness alone"},
+     "are (looked for once more sites are known), or auto; 1 with kappa: by likeness alone; not with a topology but "
+     "peers or full"},
     {"cluster.max", JOB(cluster.groups.most), &type_u32, "8", BOUNDS(2, MAX_GROUPS), MUST_AGREE,
      "groups auto: at most so many"},
     {"cluster.steps", JOB(cluster.steps), &type_u32, "50", BOUNDS(1, 10000), MUST_AGREE,

@@ -155,8 +155,8 @@ static void find(struct division *d, const struct groups_wish *wish, struct rng 
   double least = wish->n > 0 ? -INFINITY : GROUPS_LEAST;
   if (wish->n == 0 && last >= d->n)
     last = d->n - 1; /* where each is alone there is nothing to compare */
-  if (first > d->n && wish->n > 0)
-    first = last = d->n;
+  if (wish->n >= d->n)
+    last = 0; /* so many are not there yet: all are one group, rather than each its own */
   for (d->k = first; d->k <= last; d->k++) {
     divide(d, rng, s);
     double mean = silhouette(d, s);

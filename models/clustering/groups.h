@@ -27,7 +27,7 @@
 enum { MAX_GROUPS = 16, MAX_GROUPED = 512, GROUPS_RESTARTS = 8, GROUPS_PASSES = 64 };
 #define GROUPS_LEAST 0.25
 
-/* How many groups are looked for. */
+/* How many groups are looked for. Until there are more sketches than groups all are one. */
 struct groups_wish {
   uint32_t n;    /* 1 … MAX_GROUPS; 0: as many as the silhouette says … */
   uint32_t most; /* … but at most so many, 1 … MAX_GROUPS */
