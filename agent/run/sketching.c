@@ -11,10 +11,12 @@
 #include "models/clustering/pretraining.h"
 #include "models/clustering/shift.h"
 
-enum { SCHEMA = 1, MAX_FILE_BYTES = 256 << 10, HEX_BYTES = 2 * DIGEST_BYTES + 1 };
+enum { SCHEMA = 2, MAX_FILE_BYTES = 256 << 10, HEX_BYTES = 2 * DIGEST_BYTES + 1 };
 
-enum err sketching_path(const char *state_dir, const char *job, uint32_t version, char out_path[MAX_PATH_BYTES]) {
-  int n = snprintf(out_path, MAX_PATH_BYTES, "%s/sketch-%s@%" PRIu32 ".json", state_dir, job, version);
+enum err sketching_path(const char *state_dir, const char *job, uint32_t version, const char *run_label,
+                        char out_path[MAX_PATH_BYTES]) {
+  int n = snprintf(out_path, MAX_PATH_BYTES, "%s/sketch-%s@%" PRIu32 "%s%s.json", state_dir, job, version,
+                   run_label[0] ? "." : "", run_label);
   return n > 0 && n < MAX_PATH_BYTES ? ERR_OK : ERR_LIMIT;
 }
 
@@ -38,7 +40,47 @@ static struct digest labels_digest(const struct dataset *d) {
   return out;
 }
 
-static enum err remember(struct sketching *s, const struct dataset *train) {
+/* Numbers of the training that change where the steps lead. */
+static void add_training(struct digest_state *state, const struct train_config *t) {
+  const struct optimiser_config *o = &t->optimiser;
+  const struct class_weights *w = &t->class_weights;
+  const double numbers[] = {
+      t->batch,          t->learning_rate,   o->kind,        o->momentum,        o->nesterov,
+      o->beta1,          o->beta2,           o->epsilon,     o->weight_decay,    o->clip_norm,
+      w->rule,           t->label_smoothing, t->huber_delta, t->personal.method, t->personal.head_epochs,
+      t->personal.lambda};
+  digest_blake2b.add(state, numbers, sizeof numbers);
+  if (w->n > 0)
+    digest_blake2b.add(state, w->values, w->n * sizeof *w->values);
+}
+
+/* Inputs as the model sees them, so that another scale is another digest. */
+static enum err add_inputs(struct digest_state *state, const struct dataset *d) {
+  size_t n = d->n < PROBES ? d->n : PROBES;
+  float *x = calloc(d->n_inputs + 1, sizeof *x);
+  enum err e = x ? ERR_OK : ERR_NO_MEMORY;
+  for (size_t i = 0; i < n && e == ERR_OK; i++) {
+    uint32_t at = (uint32_t)((uint64_t)i * d->n / n);
+    e = dataset_gather(d, &at, 1, x);
+    digest_blake2b.add(state, x, d->n_inputs * sizeof *x);
+  }
+  free(x);
+  return e;
+}
+
+static enum err made_of(const struct learner_config *like, const struct dataset *train, struct digest *out) {
+  struct digest_state state;
+  digest_blake2b.init(&state);
+  add_training(&state, &like->train);
+  enum err e = add_inputs(&state, train);
+  digest_blake2b.end(&state, out);
+  return e;
+}
+
+static enum err remember(struct sketching *s, const struct learner_config *like, const struct dataset *train) {
+  enum err e = made_of(like, train, &s->made_of);
+  if (e != ERR_OK)
+    return e;
   uint32_t *counts = calloc(train->n_classes + 1, sizeof *counts);
   if (!counts)
     return ERR_NO_MEMORY;
@@ -61,16 +103,17 @@ static void hex_write(const struct digest *d, char out[HEX_BYTES]) {
 
 /* Without room for it nothing is lost: the next start finds it again. */
 static void keep(const struct sketching *s) {
-  char seed[HEX_BYTES], labels[HEX_BYTES];
+  char seed[HEX_BYTES], labels[HEX_BYTES], made_of_hex[HEX_BYTES];
   if (s->path[0] == '\0')
     return;
   json_t *cells = json_array();
   hex_write(&s->seed, seed);
   hex_write(&s->labels, labels);
+  hex_write(&s->made_of, made_of_hex);
   for (size_t i = 0; i < SKETCH_CELLS; i++)
     json_array_append_new(cells, json_integer(s->sketch.cells[i]));
-  json_t *whole = json_pack("{s:i, s:s, s:I, s:s, s:o}", "schema", SCHEMA, "seed", seed, "steps",
-                            (json_int_t)s->settings->steps, "labels", labels, "cells", cells);
+  json_t *whole = json_pack("{s:i, s:s, s:I, s:s, s:s, s:o}", "schema", SCHEMA, "seed", seed, "steps",
+                            (json_int_t)s->settings->steps, "labels", labels, "made_of", made_of_hex, "cells", cells);
   char *text = whole ? json_dumps(whole, JSON_COMPACT) : NULL;
   if (text && file_replace(s->path, 0600, text) != ERR_OK)
     remove(s->path);
@@ -109,7 +152,7 @@ static bool take_kept(struct sketching *s) {
   bool is_same = json_integer_value(json_object_get(whole, "schema")) == SCHEMA &&
                  json_integer_value(json_object_get(whole, "steps")) == (json_int_t)s->settings->steps &&
                  is_text(whole, "seed", &s->seed) && is_text(whole, "labels", &s->labels) &&
-                 cells_take(json_object_get(whole, "cells"), &kept);
+                 is_text(whole, "made_of", &s->made_of) && cells_take(json_object_get(whole, "cells"), &kept);
   json_decref(whole);
   if (is_same)
     s->sketch = kept;
@@ -147,7 +190,7 @@ enum err sketching_start(struct sketching *s, const struct learner_config *like,
                          const struct work_hook *hook, struct trainer_result *result) {
   if (!s->settings)
     return ERR_OK;
-  enum err e = remember(s, train);
+  enum err e = remember(s, like, train);
   if (e != ERR_OK)
     return e;
   if (!take_kept(s))
@@ -166,7 +209,7 @@ static enum err find_anew(struct sketching *s, const struct learner_config *like
                           const struct work_hook *hook, struct trainer_result *result) {
   struct sketching before = *s;
   s->counts = NULL;
-  enum err e = remember(s, train);
+  enum err e = remember(s, like, train);
   if (e == ERR_OK)
     e = find(s, like, train, hook, result);
   free(e == ERR_OK ? before.counts : s->counts);

@@ -1,7 +1,9 @@
 /* This site's sketch: found before the first round, kept, and found anew when its data are no longer what they were.
  *
- * It is kept in STATE/sketch-JOB@VERSION.json with the digest of the training labels and what the first weights hang on, so that a restart
- * with the same data pays nothing, and one with other data, however they are distributed, has another sketch. While an agent
+ * It is kept in STATE/sketch-JOB@VERSION.json, or STATE/sketch-JOB@VERSION.LABEL.json, with the digest of the training labels, with what
+ * the first weights hang on and with the digest of what else it hangs on: the inputs of PROBES samples as the model sees them, and the
+ * numbers of the training. So a restart with the same data pays nothing, and one with other data, however they are distributed,
+ * or trained on otherwise, has another sketch. While an agent
  * runs it looks before each training whether the labels are distributed as they were (models/clustering/shift.h), and after each whether the loss has
  * leapt to more than LOSS_LEAP times what it was lately, as it does when classes have changed their meaning. A sketch that comes out as
  * it was says nothing to anybody.
@@ -17,6 +19,7 @@
 #include "models/learner.h"
 
 #define LOSS_LEAP 1.5
+enum { PROBES = 256 };
 
 struct sketching {
   const struct cluster_settings *settings; /* NULL: sites are not grouped, and nothing happens */
@@ -24,14 +27,15 @@ struct sketching {
   char path[MAX_PATH_BYTES];               /* "": nothing is kept */
   bool has_sketch;
   struct sketch sketch;
-  struct digest labels; /* that it was found with */
-  uint32_t *counts;     /* [n_classes] of them */
+  struct digest labels;  /* that it was found with */
+  struct digest made_of; /* inputs and training */
+  uint32_t *counts;      /* [n_classes] of labels */
   size_t n_classes;
   double loss; /* of the trainings since, a running mean; NaN: none yet */
 };
 
-/* Where it is kept: STATE/sketch-NAME@VERSION.json. ERR_LIMIT. */
-MUST_USE enum err sketching_path(const char *state_dir, const char *job, uint32_t version,
+/* Where it is kept; run_label: "" or what tells apart runs of one job. ERR_LIMIT. */
+MUST_USE enum err sketching_path(const char *state_dir, const char *job, uint32_t version, const char *run_label,
                                  char out_path[MAX_PATH_BYTES]);
 
 void sketching_done(struct sketching *s);

@@ -325,7 +325,8 @@ static enum err start_sketching(struct trainer *t, struct trainer_result *result
   if (!job->cluster.is_on || !is_scaled(t))
     return ERR_OK;
   t->sketching = (struct sketching){.settings = &job->cluster, .seed = t->config.init};
-  if (t->config.state_dir && sketching_path(t->config.state_dir, job->name, job->version, t->sketching.path) != ERR_OK)
+  if (t->config.state_dir &&
+      sketching_path(t->config.state_dir, job->name, job->version, job->run_label, t->sketching.path) != ERR_OK)
     t->sketching.path[0] = '\0';
   enum err e = sketching_start(&t->sketching, &like, t->data.train, &hook, result);
   if (e != ERR_OK)

@@ -19,6 +19,7 @@ struct bench {
   struct schema *schema;
   struct dataset train;
   struct learner_config config;
+  const char *run_label;
   struct sketching sketching;
   struct trainer_result result;
 };
@@ -30,7 +31,7 @@ static void count_labels(struct dataset *d) {
 }
 
 static void bench_init(struct bench *b) {
-  *b = (struct bench){.folder = site_folder_new(GOOD_SITE, GOOD_JOB)};
+  *b = (struct bench){.folder = site_folder_new(GOOD_SITE, GOOD_JOB), .run_label = ""};
   b->contract = toy_classes(N_INPUTS, N_CLASSES);
   b->schema = toy_schema("dense 16, relu, dense classes", &b->contract);
   b->train = toy_clouds(1, 300, N_INPUTS, N_CLASSES);
@@ -62,7 +63,7 @@ static bool start(struct bench *b) {
   sketching_done(&b->sketching);
   b->sketching = (struct sketching){.settings = &settings, .seed = {{9}}};
   b->result = (struct trainer_result){.kind = JOB_LOAD};
-  ck_assert_int_eq(sketching_path(b->folder.path, "a", 1, b->sketching.path), ERR_OK);
+  ck_assert_int_eq(sketching_path(b->folder.path, "a", 1, b->run_label, b->sketching.path), ERR_OK);
   ck_assert_int_eq(sketching_start(&b->sketching, &b->config, &b->train, &hook, &b->result), ERR_OK);
   ck_assert(b->result.has_sketch && b->result.sketch_note[0] == '\0');
   return n_steps > 0;
@@ -98,8 +99,45 @@ START_TEST(other_labels_are_another_sketch) {
 }
 END_TEST
 
+START_TEST(other_inputs_scales_or_steps_are_another_sketch) {
+  struct bench b;
+  bench_init(&b);
+  start(&b);
+  for (size_t i = 0; i < b.train.n * N_INPUTS; i++)
+    b.train.floats[i] = -b.train.floats[i];
+  ck_assert(start(&b));
+  ck_assert(!start(&b));
+  for (size_t i = 0; i < N_INPUTS; i++)
+    b.train.gain[i] *= 2;
+  ck_assert(start(&b));
+  ck_assert(!start(&b));
+  b.config.train.learning_rate /= 2;
+  ck_assert(start(&b));
+  ck_assert(!start(&b));
+  b.config.train.optimiser.momentum = 0;
+  ck_assert(start(&b));
+  ck_assert(!start(&b));
+  bench_done(&b);
+}
+END_TEST
+
+START_TEST(runs_of_one_job_keep_their_own) {
+  struct bench b;
+  bench_init(&b);
+  start(&b);
+  b.run_label = "second";
+  b.config.train.learning_rate /= 2;
+  ck_assert(start(&b));
+  ck_assert(!start(&b));
+  b.run_label = "";
+  b.config.train.learning_rate *= 2;
+  ck_assert(!start(&b));
+  bench_done(&b);
+}
+END_TEST
+
 START_TEST(what_is_damaged_is_found_anew) {
-  static const char *const damaged[] = {"", "{", "[]", "{\"schema\":1}", "{\"schema\":1,\"cells\":[1,2,99999]}"};
+  static const char *const damaged[] = {"", "{", "[]", "{\"schema\":2}", "{\"schema\":2,\"cells\":[1,2,99999]}"};
   struct bench b;
   bench_init(&b);
   start(&b);
@@ -175,6 +213,7 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("sketching", a_restart_takes_what_is_kept, other_labels_are_another_sketch,
+                   other_inputs_scales_or_steps_are_another_sketch, runs_of_one_job_keep_their_own,
                    what_is_damaged_is_found_anew, a_loss_that_leaps_is_looked_into, labels_that_shift_are_looked_into,
                    steps_that_lead_nowhere_are_told);
 }
