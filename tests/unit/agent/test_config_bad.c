@@ -72,8 +72,10 @@ static const struct {
      "site.yaml:10:39: ", "with 1 bad ones median needs at least 3 buckets of models, and there are 2"},
     {THREE_PEERS "    merge: { rule: multi-krum, byzantine: 1 }\n", NULL, ERR_RANGE,
      "site.yaml:10:43: ", "with 1 bad ones multi-krum needs at least 5 models, and there are 4"},
-    {GOOD_SITE "    merge: trust\n", GOOD_JOB "personal: { layers: [ dense1 ] }\n", ERR_RANGE,
-     "site.yaml:6:12: ", "personal.layers of the job keep some here"},
+    {GOOD_SITE "    merge: trust\n",
+     "job: inspection\ntask: classify\nlabel: verdict\nclasses: [ ok, bad ]\nfeatures: [ a, b ]\n"
+     "model: dense 4, relu, dense classes\npersonal: { layers: [ dense2 ] }\n",
+     ERR_RANGE, "site.yaml:6:12: ", "personal.layers of the job keep some here"},
     {ONE_PEER "    merge: krum\n", NULL, ERR_RANGE,
      "site.yaml:8:12: ", "jobs[].merge.rule: krum needs at least 3 models"},
     {GOOD_SITE "    merge: { weights: equal }\n", NULL, ERR_SYNTAX,
