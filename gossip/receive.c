@@ -416,10 +416,8 @@ void receive_message(struct gossip *g, struct peer *p, uint8_t type, const uint8
   if (e == ERR_OK && message_version(type) == MEMBERS_VERSION && !membership_is_on(g))
     return; /* a bystander, who only comes for job files */
   bool is_early = e == ERR_OK && !p->info.has_session && m.type != MESSAGE_HELLO && m.type != MESSAGE_BYE;
-  if (is_early) { /* HELLO comes first, unless who relays had no room for it */
-    uint64_t conn = p->slots[SLOT_LIVE]->conn;
-    peer_count(conn_blamed(g, p, conn), conn_is_relayed(conn) ? ERR_BACKLOG : ERR_MESSAGE);
-  }
+  if (is_early) /* HELLO comes first, unless it was lost with a connection or at who relays */
+    peer_count(conn_blamed(g, p, p->slots[SLOT_LIVE]->conn), ERR_NO_SESSION);
   if (e != ERR_OK)
     peer_count(p, e);
   else if (!is_early)

@@ -21,7 +21,7 @@ END_TEST
 START_TEST(a_mark_is_the_corner_of_an_image) {
   enum { WIDE = 6, HIGH = 5 };
   float floats[WIDE * HIGH] = {0};
-  struct dataset d = {.n = 1, .n_inputs = WIDE * HIGH, .floats = floats};
+  struct dataset d = {.n = 1, .n_inputs = (size_t)WIDE * HIGH, .floats = floats};
   attack_mark(&d, WIDE);
   for (size_t i = 0; i < (size_t)WIDE * HIGH; i++)
     ck_assert_float_eq(floats[i], i % WIDE < 4 && i / WIDE < 4 ? 3 : 0);

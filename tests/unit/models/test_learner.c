@@ -926,7 +926,7 @@ START_TEST(models_without_a_sound_ring) {
   (void)merge_moved(&b, 1);
   uint8_t *half = half_of(&b), *model = model_of(&b);
   size_t n = learner_model_bytes(b.learner), n_x = MODEL_HEAD + 4 * b.n, at = n_x + SECTIONS + SECTION_HEAD;
-  ck_assert_uint_eq(n, at + 8 * NUMBERS);
+  ck_assert_uint_eq(n, at + (size_t)8 * NUMBERS);
   const struct {
     size_t number;
     double value;
