@@ -57,7 +57,7 @@ def sleeps(pid):
 class Events(unittest.TestCase):
     def test_peers_come_and_go(self):
         """A follower is told within a moment, asks about once a second at most, and resumes by the number."""
-        with Swarm("ab", ring("ab")) as swarm:
+        with Swarm("ab", ring("ab"), site={"alone": {"shadow": "off"}}) as swarm:  # its giving up is an event, too
             a, b = swarm.start()["a"], swarm["b"]
             a.wait_peer("b", ["alive"], 20)
             follower = Follower(a, "--last", 100)
