@@ -966,15 +966,11 @@ static enum err digest_job(struct loader *l) {
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-static enum err load_job(struct loader *l) {
-  enum err e = read_group(l, GROUP_SITE_JOB, l->site_job_map);
-  if (!e)
-    e = read_job_file(l);
-  if (e)
-    return e;
+/* Of a job whose keys are read: what follows from them, whether they fit, and what is in effect. */
+static enum err settle_job(struct loader *l) {
   fill_site_job(l);
   fill_job(l);
-  e = check_distinct(l);
+  enum err e = check_distinct(l);
   if (!e)
     e = check_rounds(l);
   if (!e)
@@ -986,6 +982,13 @@ static enum err load_job(struct loader *l) {
   if (!e)
     e = add_values(l, GROUP_JOB, l->site_job);
   return e ? e : digest_job(l);
+}
+
+static enum err load_job(struct loader *l) {
+  enum err e = read_group(l, GROUP_SITE_JOB, l->site_job_map);
+  if (!e)
+    e = read_job_file(l);
+  return e ? e : settle_job(l);
 }
 
 static enum err load_jobs(struct loader *l) {
@@ -1201,20 +1204,7 @@ static enum err compose(struct loader *l, const struct config_layer *layers, siz
   enum err e = read_layers(l, layers, n, GROUP_SITE_JOB);
   if (!e)
     e = read_layers(l, layers, n, GROUP_JOB);
-  if (e)
-    return e;
-  fill_site_job(l);
-  fill_job(l);
-  e = check_rounds(l);
-  if (!e)
-    e = CHECK(l, job_checks);
-  if (!e)
-    e = CHECK(l, site_checks);
-  if (!e)
-    e = add_values(l, GROUP_SITE_JOB, l->site_job);
-  if (!e)
-    e = add_values(l, GROUP_JOB, l->site_job);
-  return e ? e : digest_job(l);
+  return e ? e : settle_job(l);
 }
 
 enum err config_compose(const struct config_layer *layers, size_t n_layers, size_t n_peers, struct config **out_config,
