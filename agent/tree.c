@@ -275,3 +275,12 @@ void tree_free(struct tree *t) {
     t = next;
   }
 }
+
+void place_tell(char *out, size_t n, const char *path, struct place at, const char *format, va_list arguments) {
+  char sentence[2 * MAX_REASON_BYTES];
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  if (at.line)
+    snprintf(out, n, "%s:%u:%u: %s", path, at.line, at.column, sentence);
+  else
+    snprintf(out, n, "%s: %s", path, sentence);
+}

@@ -7,6 +7,7 @@
 #ifndef AGENT_TREE_H
 #define AGENT_TREE_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,5 +36,9 @@ struct tree {
 MUST_USE enum err tree_read(const char *bytes, size_t n_bytes, struct tree **out_tree, struct place *out_place,
                             char why[MAX_REASON_BYTES]);
 void tree_free(struct tree *t);
+
+/* The one line of an error in a file: "path:line:column: what is wrong; what to write", or "path: …" where there is no place. */
+__attribute__((format(printf, 5, 0))) void place_tell(char *out, size_t n, const char *path, struct place at,
+                                                      const char *format, va_list arguments);
 
 #endif

@@ -23,15 +23,11 @@ struct reader {
 
 __attribute__((format(printf, 4, 5))) static enum err fail(const struct reader *r, enum err e, struct place at,
                                                            const char *format, ...) {
-  char sentence[2 * MAX_REASON_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(sentence, sizeof sentence, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
+  place_tell(r->why, MAX_CONFIG_WHY_BYTES, r->path, at, format,
+             arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(arguments);
-  if (at.line)
-    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s", r->path, at.line, at.column, sentence);
-  else
-    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s: %s", r->path, sentence);
   return e;
 }
 
@@ -447,9 +443,10 @@ static enum err check_all(const struct reader *r) {
   return e;
 }
 
-enum err experiment_load(const char *path, struct experiment **out_experiment, char out_why[MAX_CONFIG_WHY_BYTES]) {
+enum err experiment_load(const char *path, struct experiment **out_experiment,
+                         char out_why[MAX_CONFIG_WHY_BYTES]) { // NOLINT(readability-non-const-parameter): by the reader
   struct experiment *x = calloc(1, sizeof *x);
-  struct reader r = {path, x, out_why};
+  struct reader r = {.path = path, .x = x, .why = out_why};
   if (!x)
     return fail(&r, ERR_NO_MEMORY, (struct place){0}, "%s", err_sentence(ERR_NO_MEMORY));
   enum err e = ERR_LIMIT;

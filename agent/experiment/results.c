@@ -224,7 +224,8 @@ static char *line_text(const struct experiment *x, const struct experiment_run *
   char *whole = malloc(n + 2);
   MUST(whole != NULL);
   memcpy(whole, text, n);
-  memcpy(whole + n, "\n", 2);
+  whole[n] = '\n';
+  whole[n + 1] = '\0';
   free(text);
   return whole;
 }

@@ -26,15 +26,11 @@ struct reader {
 
 __attribute__((format(printf, 4, 5))) static enum err fail(const struct reader *r, enum err e, struct place at,
                                                            const char *format, ...) {
-  char sentence[2 * MAX_REASON_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(sentence, sizeof sentence, format, arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
+  place_tell(r->why, MAX_CONFIG_WHY_BYTES, r->path, at, format,
+             arguments); // NOLINT(clang-analyzer-valist.Uninitialized)
   va_end(arguments);
-  if (at.line)
-    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s:%u:%u: %s", r->path, at.line, at.column, sentence);
-  else
-    snprintf(r->why, MAX_CONFIG_WHY_BYTES, "%s: %s", r->path, sentence);
   return e;
 }
 

@@ -25,7 +25,8 @@ struct bench {
 };
 
 static void count_labels(struct dataset *d) {
-  memset(d->class_counts, 0, d->n_classes * sizeof *d->class_counts);
+  for (size_t i = 0; i < d->n_classes; i++)
+    d->class_counts[i] = 0;
   for (size_t i = 0; i < d->n; i++)
     d->class_counts[d->labels[i]]++;
 }
