@@ -106,14 +106,14 @@ END_TEST
 
 START_TEST(random_is_another_each_round_and_the_union_connects) {
   const struct job_topology t = {.rule = GRAPH_RANDOM, .k = 1};
-  enum { N = 12, ROUNDS = 30 };
-  struct graph all = made(t, N, 9, 0);
+  const size_t n = 12, n_rounds = 30;
+  struct graph all = made(t, n, 9, 0);
   size_t n_alike = 0;
-  for (uint64_t round = 1; round < ROUNDS; round++) {
-    struct graph g = made(t, N, 9, round), again = made(t, N, 9, round);
-    ck_assert_mem_eq(g.hears, again.hears, N * N);
-    n_alike += memcmp(g.hears, all.hears, N * N) == 0;
-    for (size_t i = 0; i < N * N; i++)
+  for (uint64_t round = 1; round < n_rounds; round++) {
+    struct graph g = made(t, n, 9, round), again = made(t, n, 9, round);
+    ck_assert_mem_eq(g.hears, again.hears, n * n);
+    n_alike += memcmp(g.hears, all.hears, n * n) == 0;
+    for (size_t i = 0; i < n * n; i++)
       all.hears[i] = all.hears[i] || g.hears[i];
     graph_done(&g);
     graph_done(&again);
