@@ -33,7 +33,7 @@ SIZES = {
     "force":              ([],            ["--long"]),
     "force timeout s":    (1200,          6 * 3600),
     "property":           ({},            {"STARLING_TEST_SIZE": "long"}),
-    "valgrind suites":    (["unit", "property", "golden"], ["unit", "property", "golden"]),
+    "valgrind suites":    (["unit", "golden"], ["unit", "property", "golden"]),
     "sanitised suites":   (["unit", "property", "golden"], ["unit", "property", "golden"]),
     "threads suites":     (["unit", "property"], ["unit", "property"]),
     "sim seeds":          (300,           10000),

@@ -56,8 +56,10 @@ bool sketch_is_canonical(const struct sketch *s) {
 /* Below 2^38 in magnitude. */
 static int64_t product(const struct sketch *a, const struct sketch *b) {
   int64_t sum = 0;
-  for (size_t i = 0; i < SKETCH_CELLS; i++)
-    sum += (int32_t)a->cells[i] * b->cells[i];
+  for (size_t i = 0; i < SKETCH_CELLS; i++) {
+    int32_t cell = (int32_t)a->cells[i] * b->cells[i];
+    sum += cell;
+  }
   return sum;
 }
 

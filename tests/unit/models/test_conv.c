@@ -305,7 +305,7 @@ END_TEST
 /* A sample of 66 000 values: fewer samples are worked on together. */
 START_TEST(large_samples) {
   struct conv_shape s = shape_of(64, 128, 8, 3, 3, 1, 1, 1, 8);
-  check_shape(&s, sized(2, 5, 5), true);
+  check_shape(&s, least_or(1, sized(2, 5, 5)), true);
 }
 END_TEST
 
