@@ -177,7 +177,10 @@ struct gossip_events {
 
   void (*on_pool)(void *context, size_t peer, size_t job, const struct wire_pool *pool);
 
-  /* A sketch of one of our jobs: of this swarm, job, schema and contract, signed by its origin, which may be anybody; the peer
+  /* Whether a sketch of one of our jobs, whose signature is not checked yet, is news: the others are dropped, and cost no check. */
+  bool (*wants_sketch)(void *context, size_t peer, size_t job, const struct signed_sketch *s);
+
+  /* A sketch that is: of this swarm, job, schema and contract, signed by its origin, which may be anybody; the peer
    * tells it, or passes it on. `bytes` are its SIGNED_SKETCH_BYTES. */
   void (*on_sketch)(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes);
 
@@ -250,9 +253,9 @@ void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, e
 /* POOL: statistics or frozen numbers of a job. Best effort, as a level: said again in each new session. */
 void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool);
 
-/* SKETCH: the own signed sketch, or another's that is passed on; SIGNED_SKETCH_BYTES. Best effort; nothing goes to a peer of a version
- * that knows no sketches. */
-void gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes);
+/* SKETCH: the own signed sketch, or another's that is passed on; SIGNED_SKETCH_BYTES. Sketches take no more than a
+ * quarter of what may wait for a peer: ERR_BACKLOG, to be said again later. ERR_NO_MEMORY: too. ERR_NO_SESSION; ERR_VERSION: it knows no sketches. */
+MUST_USE enum err gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes);
 
 /* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */
 void gossip_count(struct gossip *g, size_t peer, enum err reason);

@@ -558,11 +558,14 @@ void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wi
     send_message(g, p, &m);
 }
 
-void gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes) {
+enum err gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes) {
   struct peer *p = partner(g, peer, job);
   struct message m = {.type = MESSAGE_SKETCH, .sketch = bytes};
-  if (p && p->slots[SLOT_LIVE] && p->slots[SLOT_LIVE]->version >= SKETCH_VERSION)
-    send_message(g, p, &m);
+  if (!p || !p->slots[SLOT_LIVE])
+    return ERR_NO_SESSION;
+  if (p->slots[SLOT_LIVE]->version < SKETCH_VERSION)
+    return ERR_VERSION;
+  return p->outbox.n_bytes <= MAX_OUTBOX_BYTES / 4 ? send_message_or_not(g, p, &m) : ERR_BACKLOG;
 }
 
 enum err gossip_fetch(struct gossip *g, size_t peer, size_t job, const struct manifest *m) {

@@ -365,6 +365,8 @@ void session_check_rekey(struct gossip *g, struct peer *p);
 
 /* Waits for the peer; does nothing without a live session. */
 void send_message(struct gossip *g, struct peer *p, const struct message *m);
+/* For what can be said again: it counts nothing. ERR_NO_SESSION, ERR_BACKLOG, ERR_NO_MEMORY. */
+MUST_USE enum err send_message_or_not(struct gossip *g, struct peer *p, const struct message *m);
 void send_hello(struct gossip *g, struct peer *p);
 
 /* The list of jobs has changed. A peer that was told MAX_HELLOS times gets a new session. */

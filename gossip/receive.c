@@ -366,7 +366,7 @@ static enum err sketch_judge(const struct gossip *g, const struct peer *p, const
   if (!digest_equal(&s->contract, &g->jobs[job].config->contract))
     return ERR_CONTRACT;
   *out_job = job;
-  return g->seals->verify_sketch(s);
+  return ERR_OK;
 }
 
 static void on_sketch(struct gossip *g, struct peer *p, const struct message *m) {
@@ -375,6 +375,10 @@ static void on_sketch(struct gossip *g, struct peer *p, const struct message *m)
   enum err e = signed_sketch_read(m->sketch, SIGNED_SKETCH_BYTES, &s);
   if (e == ERR_OK)
     e = sketch_judge(g, p, &s, &job);
+  if (e == ERR_OK && !g->events->wants_sketch(g->config.events_context, peer_index(g, p), job, &s))
+    return; /* it came before, over others */
+  if (e == ERR_OK)
+    e = g->seals->verify_sketch(&s);
   if (e == ERR_OK) {
     g->events->on_sketch(g->config.events_context, peer_index(g, p), job, &s, m->sketch);
     return;

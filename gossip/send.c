@@ -7,16 +7,21 @@
 
 /* ---- what waits ------------------------------------------------------------------------------------------------------ */
 
-void send_message(struct gossip *g, struct peer *p, const struct message *m) {
+enum err send_message_or_not(struct gossip *g, struct peer *p, const struct message *m) {
   if (!p->slots[SLOT_LIVE])
-    return;
+    return ERR_NO_SESSION;
   struct writer w;
   writer_init(&w, g->scratch, MAX_CONTROL_BYTES);
   message_write(m, &w);
   MUST(writer_end(&w) == ERR_OK);
   enum err e = outbox_put(&p->outbox, (uint8_t)m->type, g->scratch, w.n_bytes);
   peer_stir(g, p);
-  if (e != ERR_OK)
+  return e;
+}
+
+void send_message(struct gossip *g, struct peer *p, const struct message *m) {
+  enum err e = send_message_or_not(g, p, m);
+  if (e != ERR_OK && e != ERR_NO_SESSION)
     peer_count(p, ERR_BACKLOG);
 }
 

@@ -11,18 +11,28 @@
 
 _Static_assert(SKETCH_CELL_BYTES == sizeof(struct sketch), "cells of two bytes");
 
-enum { OWN = MAX_PEERS, NOBODY = MAX_PEERS + 1, N_TOLD_WORDS = MAX_PEERS / 64 };
+#define NO_GROUP SIZE_MAX /* not found yet */
 
-/* One origin's newest sketch. */
+enum { OWN = MAX_PEERS, NOBODY = MAX_PEERS + 1, N_WORDS = MAX_PEERS / 64 };
+
+/* What an origin has said. */
+struct word {
+  struct sketch sketch;
+  uint64_t boot_epoch; /* 0: nothing */
+  uint32_t serial;
+  size_t by; /* the peer that brought it */
+  uint8_t bytes[SIGNED_SKETCH_BYTES];
+};
+
+/* One origin. */
 struct entry {
   struct identity_key origin;
-  size_t who;           /* index of the peer that it is, OWN, or NOBODY … */
-  size_t introduced_by; /* … whose sketch this peer brought first */
-  struct sketch sketch;
-  uint64_t boot_epoch;
-  uint32_t serial;
-  uint8_t bytes[SIGNED_SKETCH_BYTES];
-  uint64_t told[N_TOLD_WORDS]; /* peers that have said or heard it in the session that stands */
+  size_t who;             /* index of the peer that it is, or OWN */
+  struct word word;       /* that counts */
+  struct word waiting;    /* newer, and not taken yet */
+  bool is_fresh;          /* the word came since the last turn */
+  uint64_t next_ms;       /* when another one is taken */
+  uint64_t told[N_WORDS]; /* peers that have said or heard the word in the session that stands */
   size_t group;
 };
 
@@ -30,21 +40,33 @@ struct cluster {
   struct cluster_config config;
   const struct cluster_ports *ports;
   struct entry **entries; /* ascending by origin */
-  size_t n, capacity, n_foreign;
+  size_t n, capacity;
   struct entry *own; /* NULL: not known yet; as of each peer: */
+  bool has_none;     /* and will not be */
   struct peer {
     struct entry *entry;
-    bool is_live, is_placed;
+    bool is_live, is_placed, is_awaited;
+    uint64_t until_ms; /* its sketch is awaited */
     double affinity;
-    size_t n_foreign; /* that it introduced */
-  } * peers;          /* [n_peers] */
+  } * peers; /* [n_peers] */
   struct groups groups;
   bool is_changed; /* since they were found */
-  bool has_news;   /* somebody may not have been told of something */
+  uint64_t regroup_at_ms;
+  bool has_news; /* somebody may not have been told of something */
   uint64_t tell_at_ms;
-  bool has_place;
-  struct cluster_view placed; /* as was told last */
+  bool has_moved; /* somebody has been told who is with us: */
+  uint64_t with_us[N_WORDS];
+  bool is_moving; /* it is to be told at: */
+  uint64_t moved_at_ms;
 };
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) {
+  return a > b ? a : b;
+}
 
 enum err cluster_new(const struct cluster_config *config, const struct cluster_ports *ports,
                      struct cluster **out_cluster) {
@@ -114,15 +136,20 @@ static size_t who_is(const struct cluster *c, const struct identity_key *origin)
   return NOBODY;
 }
 
-static enum err entry_put(struct cluster *c, const struct identity_key *origin, size_t by, struct entry **out_entry) {
+static struct entry *entry_find(const struct cluster *c, const struct identity_key *origin) {
   bool is_there;
-  size_t at = place_of(c, origin, &is_there), who = who_is(c, origin);
+  size_t at = place_of(c, origin, &is_there);
+  return is_there ? c->entries[at] : NULL;
+}
+
+/* `who` it is: OWN or a peer. */
+static enum err entry_put(struct cluster *c, const struct identity_key *origin, size_t who, struct entry **out_entry) {
+  bool is_there;
+  size_t at = place_of(c, origin, &is_there);
   if (is_there) {
     *out_entry = c->entries[at];
     return ERR_OK;
   }
-  if (who == NOBODY && (c->n_foreign == MAX_FOREIGN || c->peers[by].n_foreign == MAX_FOREIGN_OF))
-    return ERR_BUDGET;
   struct entry **entries = array_grown(c->entries, &c->capacity, c->n, sizeof(struct entry *), MAX_GROUPED);
   if (!entries)
     return ERR_NO_MEMORY;
@@ -130,15 +157,13 @@ static enum err entry_put(struct cluster *c, const struct identity_key *origin, 
   struct entry *e = calloc(1, sizeof *e);
   if (!e)
     return ERR_NO_MEMORY;
-  *e = (struct entry){.origin = *origin, .who = who, .introduced_by = by};
+  *e = (struct entry){.origin = *origin, .who = who, .group = NO_GROUP};
   memmove(&entries[at + 1], &entries[at], (c->n++ - at) * sizeof(struct entry *));
   entries[at] = e;
   if (who == OWN)
     c->own = e;
-  else if (who != NOBODY)
-    c->peers[who].entry = e;
   else
-    c->n_foreign++, c->peers[by].n_foreign++;
+    c->peers[who].entry = e;
   *out_entry = e;
   return ERR_OK;
 }
@@ -152,14 +177,24 @@ static bool is_told(const struct entry *e, size_t peer) {
   return e->told[peer / 64] >> peer % 64 & 1;
 }
 
-static void entry_fill(struct cluster *c, struct entry *e, const struct sketch *sketch, const struct signed_sketch *s,
-                       const uint8_t *bytes) {
-  e->sketch = *sketch;
-  e->boot_epoch = s->boot_epoch;
-  e->serial = s->serial;
-  memcpy(e->bytes, bytes, sizeof e->bytes);
+static void word_fill(struct word *w, const struct sketch *sketch, const struct signed_sketch *s, const uint8_t *bytes,
+                      size_t by) {
+  *w = (struct word){.sketch = *sketch, .boot_epoch = s->boot_epoch, .serial = s->serial, .by = by};
+  memcpy(w->bytes, bytes, sizeof w->bytes);
+}
+
+/* Another word counts. */
+static void entry_changed(struct cluster *c, struct entry *e) {
   memset(e->told, 0, sizeof e->told);
-  c->is_changed = c->has_news = true;
+  if (e->who != OWN)
+    set_told(e, e->word.by, true);
+  e->is_fresh = c->is_changed = c->has_news = true;
+}
+
+/* Positive: s is newer. */
+static int compare_to(const struct signed_sketch *s, const struct word *w) {
+  const struct signed_sketch held = {.boot_epoch = w->boot_epoch, .serial = w->serial};
+  return signed_sketch_compare(s, &held);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------- */
@@ -174,26 +209,33 @@ static void say_own(struct cluster *c, const struct sketch *own, uint32_t serial
                             .serial = serial};
   uint8_t bytes[SIGNED_SKETCH_BYTES];
   struct sketch copy = *own;
-  MUST(entry_put(c, &c->config.own, 0, &e) ==
+  MUST(entry_put(c, &c->config.own, OWN, &e) ==
        ERR_OK); /* without memory for it the process ends, and a restart costs nothing */
   cells_write(own, s.cells);
   c->ports->sign(c->config.context, &s);
   signed_sketch_write(&s, bytes);
-  entry_fill(c, e, &copy, &s, bytes);
+  word_fill(&e->word, &copy, &s, bytes, 0);
+  entry_changed(c, e);
 }
 
 void cluster_on_own(struct cluster *c, const struct sketch *own) {
-  say_own(c, own, c->own ? c->own->serial + 1 : 1);
+  c->has_none = false;
+  say_own(c, own, c->own ? c->own->word.serial + 1 : 1);
+}
+
+void cluster_on_no_own(struct cluster *c) {
+  c->has_none = c->own == NULL;
 }
 
 void cluster_on_epoch(struct cluster *c, uint64_t boot_epoch) {
   c->config.boot_epoch = boot_epoch;
   if (c->own)
-    say_own(c, &c->own->sketch, c->own->serial);
+    say_own(c, &c->own->word.sketch, c->own->word.serial);
 }
 
 void cluster_on_hello(struct cluster *c, size_t peer) {
   c->peers[peer].is_live = c->has_news = true;
+  c->peers[peer].is_awaited = false; /* from now on */
   for (size_t i = 0; i < c->n; i++)
     set_told(c->entries[i], peer, false);
 }
@@ -202,25 +244,51 @@ void cluster_on_gone(struct cluster *c, size_t peer) {
   c->peers[peer].is_live = false;
 }
 
-static bool is_newer(const struct signed_sketch *s, const struct entry *e) {
-  return s->boot_epoch != e->boot_epoch ? s->boot_epoch > e->boot_epoch : s->serial > e->serial;
+bool cluster_wants(struct cluster *c, size_t peer, const struct signed_sketch *s) {
+  size_t who = who_is(c, &s->origin);
+  if (who == OWN || who == NOBODY) /* own: an earlier life's; the next one of this life is newer */
+    return false;
+  struct entry *e = entry_find(c, &s->origin);
+  if (!e)
+    return true;
+  if (compare_to(s, &e->word) == 0)
+    set_told(e, peer, true);
+  return compare_to(s, &e->word) > 0 && compare_to(s, &e->waiting) > 0;
 }
 
 enum err cluster_on_sketch(struct cluster *c, size_t peer, const struct signed_sketch *s, const uint8_t *bytes) {
   struct sketch sketch;
   struct entry *e;
-  if (identity_key_equal(&s->origin, &c->config.own))
-    return ERR_OK; /* an earlier life's: the next one of this life is newer */
   enum err error = cells_read(s->cells, &sketch);
-  if (error == ERR_OK)
-    error = entry_put(c, &s->origin, peer, &e);
+  if (error != ERR_OK || !cluster_wants(c, peer, s))
+    return error;
+  error = entry_put(c, &s->origin, who_is(c, &s->origin), &e);
   if (error != ERR_OK)
     return error;
-  if (is_newer(s, e))
-    entry_fill(c, e, &sketch, s, bytes);
-  if (s->boot_epoch == e->boot_epoch && s->serial == e->serial)
-    set_told(e, peer, true);
+  bool is_first = e->word.boot_epoch == 0;
+  word_fill(is_first ? &e->word : &e->waiting, &sketch, s, bytes, peer);
+  if (is_first)
+    entry_changed(c, e);
   return ERR_OK;
+}
+
+/* What may be taken by now; when there is more. */
+static uint64_t take_waiting(struct cluster *c, uint64_t now_ms) {
+  uint64_t due_ms = UINT64_MAX;
+  for (size_t i = 0; i < c->n; i++) {
+    struct entry *e = c->entries[i];
+    if (e->waiting.boot_epoch > 0 && !e->is_fresh && now_ms >= e->next_ms) {
+      e->word = e->waiting;
+      e->waiting = (struct word){0};
+      entry_changed(c, e);
+    }
+    if (e->is_fresh)
+      e->next_ms = now_ms + SKETCH_EVERY_MS;
+    e->is_fresh = false;
+    if (e->waiting.boot_epoch > 0)
+      due_ms = earlier(due_ms, e->next_ms);
+  }
+  return due_ms;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------- */
@@ -228,48 +296,92 @@ enum err cluster_on_sketch(struct cluster *c, size_t peer, const struct signed_s
 static double affinity_to(const struct cluster *c, const struct entry *e) {
   if (e->group != c->own->group)
     return 0;
-  return mixing_affinity(c->config.kappa, sketch_cosine(&c->own->sketch, &e->sketch));
+  return mixing_affinity(c->config.kappa, sketch_cosine(&c->own->word.sketch, &e->word.sketch));
 }
 
-static void place_peers(struct cluster *c) {
-  for (size_t i = 0; i < c->config.n_peers; i++) {
+static void place_peer(struct cluster *c, size_t peer, double affinity) {
+  struct peer *p = &c->peers[peer];
+  bool is_news = !p->is_placed || affinity < p->affinity || affinity > p->affinity;
+  p->is_placed = true;
+  p->affinity = affinity;
+  if (is_news)
+    c->ports->affinity(c->config.context, peer, affinity);
+}
+
+/* Groups anew; when that is to be done. */
+static uint64_t regroup(struct cluster *c, uint64_t now_ms) {
+  const struct sketch *sketches[MAX_GROUPED];
+  if (!c->is_changed || !c->own)
+    return UINT64_MAX;
+  if (now_ms < c->regroup_at_ms)
+    return c->regroup_at_ms;
+  bool is_trifle = c->n == 1;
+  c->regroup_at_ms = now_ms + (is_trifle ? 0 : REGROUP_MS);
+  for (size_t i = 0; i < c->n; i++)
+    sketches[i] = &c->entries[i]->word.sketch;
+  if (groups_find(sketches, c->n, &c->config.wish, &c->config.seed, &c->groups) != ERR_OK)
+    return c->regroup_at_ms; /* until then it is as it was */
+  c->is_changed = false;
+  for (size_t i = 0; i < c->n; i++)
+    c->entries[i]->group = c->groups.of[i];
+  for (size_t i = 0; i < c->config.n_peers; i++)
+    if (c->peers[i].entry)
+      place_peer(c, i, affinity_to(c, c->peers[i].entry));
+  return UINT64_MAX;
+}
+
+/* A peer without a sketch is elsewhere once it has had its time; when the next one has. */
+static uint64_t place_silent(struct cluster *c, uint64_t now_ms) {
+  uint64_t due_ms = UINT64_MAX;
+  for (size_t i = 0; (c->own || c->has_none) && i < c->config.n_peers; i++) {
     struct peer *p = &c->peers[i];
-    if (!p->entry)
+    if (p->is_placed)
       continue;
-    double affinity = affinity_to(c, p->entry);
-    bool is_news = !p->is_placed || affinity < p->affinity || affinity > p->affinity;
-    p->is_placed = true;
-    p->affinity = affinity;
-    if (is_news)
-      c->ports->affinity(c->config.context, i, affinity);
+    if (!p->is_awaited)
+      p->until_ms = now_ms + later(c->config.patience_ms, PATIENCE_LEAST_MS);
+    p->is_awaited = true;
+    if (c->has_none)
+      place_peer(c, i, 0);
+    else if (p->entry || !(p->is_live || c->n > 1))
+      continue; /* it will be placed; or, where nobody is known, it may be the network's fault */
+    else if (now_ms >= p->until_ms)
+      place_peer(c, i, 0);
+    else
+      due_ms = earlier(due_ms, p->until_ms);
   }
+  return due_ms;
 }
 
 static void tell_place(struct cluster *c) {
   struct cluster_view v;
   char text[MAX_REASON_BYTES];
   cluster_view(c, &v);
-  bool is_same =
-      c->has_place && v.group == c->placed.group && v.n_groups == c->placed.n_groups && v.serial == c->placed.serial;
-  c->has_place = true;
-  c->placed = v;
-  if (is_same)
-    return;
-  snprintf(text, sizeof text, "group %zu of %zu, with %zu of the %zu sites that are known", v.group + 1, v.n_groups,
-           v.n_members, v.n_known);
-  c->ports->moved(c->config.context, text);
+  bool is_alone = v.n_members == 1;
+  snprintf(text, sizeof text, "group %zu of %zu, with %zu of the %zu sites that are known%s", v.group + 1, v.n_groups,
+           v.n_members, v.n_known, is_alone ? ": none of them is like this one, which learns alone" : "");
+  c->ports->moved(c->config.context, is_alone, text);
 }
 
-static void find_groups(struct cluster *c) {
-  const struct sketch *sketches[MAX_GROUPED];
-  for (size_t i = 0; i < c->n; i++)
-    sketches[i] = &c->entries[i]->sketch;
-  if (groups_find(sketches, c->n, &c->config.wish, &c->config.seed, &c->groups) != ERR_OK)
-    return; /* again at the next change; until then it is as it was */
-  for (size_t i = 0; i < c->n; i++)
-    c->entries[i]->group = c->groups.of[i];
-  place_peers(c);
+/* Tells who is with us, if they are others than was told; when that is to be done. */
+static uint64_t tell_moved(struct cluster *c, uint64_t now_ms) {
+  uint64_t with_us[N_WORDS] = {0};
+  for (size_t i = 0; i < c->n; i++) {
+    const struct entry *e = c->entries[i];
+    if (c->own && e->who != OWN && e->group == c->own->group)
+      with_us[e->who / 64] |= UINT64_C(1) << e->who % 64;
+  }
+  if (!c->own || c->n == 1 || (c->has_moved && memcmp(with_us, c->with_us, sizeof with_us) == 0))
+    return UINT64_MAX;
+  if (!c->has_moved && !c->is_moving)
+    c->moved_at_ms = now_ms + REGROUP_MS; /* others' sketches come now */
+  c->is_moving = true;
+  if (now_ms < c->moved_at_ms)
+    return c->moved_at_ms;
+  c->has_moved = true;
+  memcpy(c->with_us, with_us, sizeof with_us);
+  c->moved_at_ms = now_ms + MOVED_MS;
   tell_place(c);
+  return UINT64_MAX;
 }
 
 /* ---- telling ------------------------------------------------------------------------------------------------------ */
@@ -283,16 +395,15 @@ static bool tell(struct cluster *c, size_t peer) {
       continue;
     if (n++ == CLUSTER_BURST)
       return false;
-    set_told(e, peer, true);
-    c->ports->send(c->config.context, peer, e->bytes);
+    enum err error = c->ports->send(c->config.context, peer, e->word.bytes);
+    if (error == ERR_BACKLOG || error == ERR_NO_MEMORY)
+      return false;
+    set_told(e, peer, true); /* or there is no session, and the next one begins anew */
   }
   return true;
 }
 
-uint64_t cluster_turn(struct cluster *c, uint64_t now_ms) {
-  if (c->is_changed && c->own)
-    find_groups(c);
-  c->is_changed = false;
+static uint64_t tell_all(struct cluster *c, uint64_t now_ms) {
   if (!c->has_news)
     return UINT64_MAX;
   if (now_ms < c->tell_at_ms)
@@ -305,25 +416,34 @@ uint64_t cluster_turn(struct cluster *c, uint64_t now_ms) {
   return is_all ? UINT64_MAX : c->tell_at_ms;
 }
 
+uint64_t cluster_turn(struct cluster *c, uint64_t now_ms) {
+  uint64_t due_ms = take_waiting(c, now_ms);
+  due_ms = earlier(due_ms, regroup(c, now_ms));
+  due_ms = earlier(due_ms, place_silent(c, now_ms));
+  due_ms = earlier(due_ms, tell_moved(c, now_ms));
+  return earlier(due_ms, tell_all(c, now_ms));
+}
+
 /* ---- showing ------------------------------------------------------------------------------------------------------ */
 
 void cluster_view(const struct cluster *c, struct cluster_view *out_view) {
-  *out_view = (struct cluster_view){.has_own = c->own != NULL, .n_known = c->n};
-  if (!c->own)
+  *out_view = (struct cluster_view){.n_known = c->n};
+  if (!c->own || c->own->group == NO_GROUP)
     return;
+  out_view->has_own = true;
   out_view->group = c->own->group;
   out_view->n_groups = c->groups.n_groups;
   out_view->silhouette = c->groups.silhouette;
-  out_view->serial = c->own->serial;
+  out_view->serial = c->own->word.serial;
   for (size_t i = 0; i < c->n; i++)
     out_view->n_members += c->entries[i]->group == c->own->group;
 }
 
 bool cluster_peer_view(const struct cluster *c, size_t peer, size_t *out_group, double *out_cosine) {
   const struct entry *e = c->peers[peer].entry;
-  if (!e || !c->own)
+  if (!e || !c->own || e->group == NO_GROUP)
     return false;
   *out_group = e->group;
-  *out_cosine = sketch_cosine(&c->own->sketch, &e->sketch);
+  *out_cosine = sketch_cosine(&c->own->word.sketch, &e->word.sketch);
   return true;
 }

@@ -5,10 +5,17 @@
  * group weigh nothing: they stay connected, and nothing of them is fetched. A newcomer's sketch puts it where it belongs before it takes
  * its first model; one whose data have changed has a newer sketch, and everybody puts it anew.
  *
+ * Grouped are this agent and its configured peers, and nobody else: keys cost nothing, so that one peer could pass on any number of
+ * invented ones and divide all others by them. Sketches of strangers are ignored and not passed on. Agents with the same
+ * peers find the same groups; where each is configured with a part of the swarm each groups those whom it knows.
+ *
  * What others can do: a sketch is signed by its origin and bound to job, schema and contract, replaced only by a newer one, and one
- * an origin. A peer's own always has its place; of the sketches that peers pass on at most MAX_FOREIGN are kept, at most
- * MAX_FOREIGN_OF of whom the same peer introduced. A liar can have itself put where it likes, as it can train on what it likes; the
- * robust rules of the merge are against that.
+ * an origin; a newer one is taken SKETCH_EVERY_MS after the last, the newest of those that came meanwhile. Groups are found
+ * at most once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have itself put where
+ * it likes, as it can train on what it likes; the robust rules of the merge are against that. One that withholds its sketch
+ * counts as of another group once it has had patience_ms in its session, and so does one that is not there if anybody else's is known
+ * by then: nobody waits for them, and a sketch that comes later puts them where they belong. Without an own sketch there
+ * are no groups: peers, who have none of us, follow us no more, and this agent goes on alone.
  *
  * Pure but for memory. Thread: the loop's. Owner: the agent's job. */
 #ifndef AGENT_CORE_CLUSTER_H
@@ -23,21 +30,24 @@
 #include "models/clustering/groups.h"
 
 enum {
-  MAX_FOREIGN = 255,
-  MAX_FOREIGN_OF = 64,
   CLUSTER_BURST = 32, /* sketches that a peer is told at once … */
   CLUSTER_PAUSE_MS = 250,
+  REGROUP_MS = 2000,
+  SKETCH_EVERY_MS = 10 * 1000,
+  MOVED_MS = 10 * 1000,
+  PATIENCE_LEAST_MS = 5000,
 };
-_Static_assert(1 + 256 + MAX_FOREIGN <= MAX_GROUPED, "all that are known are grouped");
+_Static_assert(1 + MAX_PEERS <= MAX_GROUPED, "all that are known are grouped");
 
 /* `context` is of cluster_config. */
 struct cluster_ports {
   void (*sign)(void *context, struct signed_sketch *s); /* sets origin and signature */
-  void (*send)(void *context, size_t peer, const uint8_t *bytes);
+  /* ERR_BACKLOG, ERR_NO_MEMORY: it is said again later. */
+  enum err (*send)(void *context, size_t peer, const uint8_t *bytes);
   /* What the peer's updates weigh, 0: nothing; when that becomes known or changes. */
   void (*affinity)(void *context, size_t peer, double affinity);
-  /* The own place has changed; a sentence for people. */
-  void (*moved)(void *context, const char *text);
+  /* Others are with us than before; a sentence for people. Alone: nobody is, though there are others. */
+  void (*moved)(void *context, bool is_alone, const char *text);
 };
 
 struct cluster_config {
@@ -50,6 +60,7 @@ struct cluster_config {
   const struct gossip_peer_config *peers; /* [n_peers], ascending by key; borrowed */
   size_t n_peers;
   uint64_t boot_epoch;
+  uint64_t patience_ms; /* PATIENCE_LEAST_MS if it is less */
   void *context;
 };
 
@@ -63,6 +74,9 @@ void cluster_free(struct cluster *c);
 /* The trainer has found this site's sketch, or another one than before: a new serial is signed and everybody told. */
 void cluster_on_own(struct cluster *c, const struct sketch *own);
 
+/* It has found none and will not before its data change: whatever there was stands. */
+void cluster_on_no_own(struct cluster *c);
+
 /* The boot epoch rose within this life: what is said of oneself has to be said anew. */
 void cluster_on_epoch(struct cluster *c, uint64_t boot_epoch);
 
@@ -70,8 +84,11 @@ void cluster_on_epoch(struct cluster *c, uint64_t boot_epoch);
 void cluster_on_hello(struct cluster *c, size_t peer);
 void cluster_on_gone(struct cluster *c, size_t peer);
 
-/* A sketch that gossip has verified. ERR_OK: taken, or known or older, which is no fault. ERR_ENCODING: no sketch has such cells;
- * ERR_BUDGET: of so many strangers none more is kept; ERR_NO_MEMORY. */
+/* Whether it says anything new: of a peer, and newer than what is known. It need not be verified yet, and if not so it never need. */
+bool cluster_wants(struct cluster *c, size_t peer, const struct signed_sketch *s);
+
+/* A sketch that gossip has verified. ERR_OK: taken, or not wanted, which is no fault. ERR_ENCODING: no sketch has such cells;
+ * ERR_NO_MEMORY. */
 MUST_USE enum err cluster_on_sketch(struct cluster *c, size_t peer, const struct signed_sketch *s,
                                     const uint8_t *bytes);
 

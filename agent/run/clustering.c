@@ -10,9 +10,9 @@ static void sign(void *context, struct signed_sketch *s) {
   signed_sketch_sign(s, j->agent->identity);
 }
 
-static void send(void *context, size_t peer, const uint8_t *bytes) {
+static enum err send(void *context, size_t peer, const uint8_t *bytes) {
   const struct agent_job *j = context;
-  gossip_send_sketch(j->agent->gossip, peer, j->index, bytes);
+  return gossip_send_sketch(j->agent->gossip, peer, j->index, bytes);
 }
 
 static void set_affinity(void *context, size_t peer, double affinity) {
@@ -20,10 +20,12 @@ static void set_affinity(void *context, size_t peer, double affinity) {
   round_set_affinity(j->round, peer, affinity);
 }
 
-static void tell_place(void *context, const char *text) {
+static void tell_place(void *context, bool is_alone, const char *text) {
   struct agent_job *j = context;
-  log_event(LOG_INFO, "group", NULL, LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
-  agent_write_event(j->agent, "group", NULL, text);
+  const char *name = is_alone ? "group-alone" : "group";
+  log_event(is_alone ? LOG_WARNING : LOG_INFO, name, NULL,
+            LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", text)));
+  agent_write_event(j->agent, name, NULL, text);
 }
 
 enum err clustering_start(struct agent_job *j) {
@@ -43,6 +45,7 @@ enum err clustering_start(struct agent_job *j) {
                                         .peers = a->peers,
                                         .n_peers = a->config->n_peers,
                                         .boot_epoch = a->boot_epoch,
+                                        .patience_ms = (uint64_t)(j->config->meet_s * 1000),
                                         .context = j};
   return cluster_new(&config, &ports, &j->cluster);
 }
@@ -54,6 +57,7 @@ void clustering_on_result(struct agent_job *j, const struct trainer_result *r) {
     cluster_on_own(j->cluster, &r->sketch);
   if (r->sketch_note[0] == '\0')
     return;
+  cluster_on_no_own(j->cluster);
   log_event(LOG_WARNING, "no-group", NULL,
             LOG_FIELDS(log_text("job", j->config->job.name), log_text("text", r->sketch_note)));
   agent_write_event(j->agent, "no-group", NULL, r->sketch_note);
@@ -72,6 +76,11 @@ void clustering_on_hello(struct agent_job *j, size_t peer) {
 void clustering_on_gone(struct agent_job *j, size_t peer) {
   if (j->cluster)
     cluster_on_gone(j->cluster, peer);
+}
+
+/* What comes to a job without groups is judged, and counts against who sent it. */
+bool clustering_wants(struct agent_job *j, size_t peer, const struct signed_sketch *s) {
+  return !j->cluster || cluster_wants(j->cluster, peer, s);
 }
 
 void clustering_on_sketch(struct agent_job *j, size_t peer, const struct signed_sketch *s, const uint8_t *bytes) {

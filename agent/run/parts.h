@@ -267,6 +267,7 @@ void clustering_on_result(struct agent_job *j, const struct trainer_result *r);
 void clustering_on_epoch(struct agent_job *j, uint64_t boot_epoch);
 void clustering_on_hello(struct agent_job *j, size_t peer);
 void clustering_on_gone(struct agent_job *j, size_t peer); /* its session, or the job there */
+bool clustering_wants(struct agent_job *j, size_t peer, const struct signed_sketch *s);
 void clustering_on_sketch(struct agent_job *j, size_t peer, const struct signed_sketch *s, const uint8_t *bytes);
 uint64_t clustering_turn(struct agent_job *j, uint64_t now_ms); /* when it is due again */
 

@@ -135,6 +135,10 @@ static void on_pool(void *context, size_t peer, size_t job, const struct wire_po
   pooling_on_words(job_of(context, job), peer, pool);
 }
 
+static bool wants_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s) {
+  return clustering_wants(job_of(context, job), peer, s);
+}
+
 static void on_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes) {
   clustering_on_sketch(job_of(context, job), peer, s, bytes);
 }
@@ -158,6 +162,7 @@ const struct gossip_events agent_gossip_events = {
     .on_answer = on_answer,
     .on_done = on_done,
     .on_pool = on_pool,
+    .wants_sketch = wants_sketch,
     .on_sketch = on_sketch,
     .on_ask_job = on_ask_job,
     .on_job_file = on_job_file,

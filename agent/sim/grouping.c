@@ -11,9 +11,9 @@ static void sign(void *context, struct signed_sketch *s) {
     plain_sign_sketch(s, &a->key);
 }
 
-static void send(void *context, size_t peer, const uint8_t *bytes) {
+static enum err send(void *context, size_t peer, const uint8_t *bytes) {
   const struct sim_agent *a = context;
-  gossip_send_sketch(a->node, peer, SIM_JOB, bytes);
+  return gossip_send_sketch(a->node, peer, SIM_JOB, bytes);
 }
 
 static void set_affinity(void *context, size_t peer, double affinity) {
@@ -21,8 +21,8 @@ static void set_affinity(void *context, size_t peer, double affinity) {
   round_set_affinity(a->machine, peer, affinity);
 }
 
-static void tell_place(void *context, const char *text) {
-  sim_note(context, "group", SIZE_MAX, text);
+static void tell_place(void *context, bool is_alone, const char *text) {
+  sim_note(context, is_alone ? "group-alone" : "group", SIZE_MAX, text);
 }
 
 void sim_group_start(struct sim_agent *a) {
@@ -39,6 +39,7 @@ void sim_group_start(struct sim_agent *a) {
   config.peers = a->others;
   config.n_peers = a->n_peers;
   config.boot_epoch = a->durable.boot_epoch;
+  config.patience_ms = rules->meet_ms;
   config.context = a;
   MUST(cluster_new(&config, &ports, &a->cluster) == ERR_OK);
 }
@@ -51,6 +52,8 @@ void sim_group_end(struct sim_agent *a) {
 void sim_group_on_result(struct sim_agent *a, const struct trainer_result *r) {
   if (a->cluster && r->has_sketch)
     cluster_on_own(a->cluster, &r->sketch);
+  else if (a->cluster && r->sketch_note[0] != '\0')
+    cluster_on_no_own(a->cluster);
 }
 
 void sim_group_on_epoch(struct sim_agent *a, uint64_t boot_epoch) {
@@ -63,6 +66,10 @@ void sim_group_on_session(struct sim_agent *a, size_t peer, bool is_there) {
     cluster_on_hello(a->cluster, peer);
   else if (a->cluster)
     cluster_on_gone(a->cluster, peer);
+}
+
+bool sim_group_wants(struct sim_agent *a, size_t peer, const struct signed_sketch *s) {
+  return !a->cluster || cluster_wants(a->cluster, peer, s);
 }
 
 void sim_group_on_sketch(struct sim_agent *a, size_t peer, const struct signed_sketch *s, const uint8_t *bytes) {

@@ -41,6 +41,7 @@ void sim_group_end(struct sim_agent *a);
 void sim_group_on_result(struct sim_agent *a, const struct trainer_result *r);
 void sim_group_on_epoch(struct sim_agent *a, uint64_t boot_epoch);
 void sim_group_on_session(struct sim_agent *a, size_t peer, bool is_there);
+bool sim_group_wants(struct sim_agent *a, size_t peer, const struct signed_sketch *s);
 void sim_group_on_sketch(struct sim_agent *a, size_t peer, const struct signed_sketch *s, const uint8_t *bytes);
 uint64_t sim_group_turn(struct sim_agent *a); /* when it is due again */
 

@@ -66,6 +66,11 @@ static void on_state(void *context, size_t peer, size_t job, const struct wire_s
   round_on_state(a->machine, peer, state, sim_clock_ms(a));
 }
 
+static bool wants_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s) {
+  (void)job;
+  return sim_group_wants(touch(context), peer, s);
+}
+
 static void on_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes) {
   struct sim_agent *a = touch(context);
   (void)job;
@@ -207,6 +212,7 @@ const struct gossip_events sim_gossip_events = {
     .on_refused_job = on_refused_job,
     .on_state = on_state,
     .on_manifest = on_manifest,
+    .wants_sketch = wants_sketch,
     .on_sketch = on_sketch,
     .on_payload = on_payload,
     .on_fetch_failed = on_fetch_failed,

@@ -115,6 +115,11 @@ static void on_pool(void *context, size_t peer, size_t job, const struct wire_po
   MUST(pool->n >= 1 && pool->n <= MAX_POOL_PAIRS);
 }
 
+static bool wants_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s) {
+  (void)context, (void)peer, (void)job;
+  return s->serial % 2 == 1;
+}
+
 static void on_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s, const uint8_t *bytes) {
   (void)context, (void)peer, (void)job, (void)bytes;
   MUST(s->boot_epoch > 0 && s->serial > 0);
@@ -164,6 +169,7 @@ static const struct gossip_events events = {.on_session = on_session,
                                             .on_answer = on_answer,
                                             .on_done = on_done,
                                             .on_pool = on_pool,
+                                            .wants_sketch = wants_sketch,
                                             .on_sketch = on_sketch,
                                             .on_ask_job = on_ask_job,
                                             .on_job_file = on_job_file,

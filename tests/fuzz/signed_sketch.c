@@ -16,8 +16,9 @@ static void sign(void *context, struct signed_sketch *s) {
   signed_sketch_sign(s, origin);
 }
 
-static void send(void *context, size_t peer, const uint8_t *bytes) {
+static enum err send(void *context, size_t peer, const uint8_t *bytes) {
   (void)context, (void)peer, (void)bytes;
+  return ERR_OK;
 }
 
 static void set_affinity(void *context, size_t peer, double affinity) {
@@ -25,8 +26,8 @@ static void set_affinity(void *context, size_t peer, double affinity) {
   MUST(affinity >= 0 && affinity <= 1);
 }
 
-static void tell_place(void *context, const char *text) {
-  (void)context, (void)text;
+static void tell_place(void *context, bool is_alone, const char *text) {
+  (void)context, (void)is_alone, (void)text;
 }
 
 /* A table of one peer, which is whoever the sketch is of or passes it on. */

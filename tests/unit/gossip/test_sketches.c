@@ -1,4 +1,5 @@
 /* Sketches on the wire: what is handed on, and what is refused and whom it counts against. */
+#include "gossip/outbox.h"
 #include "tests/unit/gossip/world.h"
 
 static uint8_t bytes[SIGNED_SKETCH_BYTES];
@@ -27,14 +28,53 @@ static struct signed_sketch sketch_of(const struct agent *signer) {
 
 static void tell(struct world *w, struct agent *from, struct agent *to, const struct signed_sketch *s) {
   signed_sketch_write(s, bytes);
-  gossip_send_sketch(from->node, peer_of(from, to), 0, bytes);
+  (void)!gossip_send_sketch(from->node, peer_of(from, to), 0, bytes);
   world_run(w, 100);
 }
+
+/* A copy over a third costs no check of its signature, and counts nothing. */
+START_TEST(what_is_known_is_not_verified) {
+  struct world *w = pair_new(GOSSIP_VERSION);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct signed_sketch s = sketch_of(b);
+  tell(w, b, a, &s);
+  s.signature.bytes[3] ^= 1;
+  tell(w, b, a, &s);
+  ck_assert_uint_eq(heard_by(a, b)->n_sketch, 1);
+  ck_assert_uint_eq(info_of(a, b).drops[err_drop_index(ERR_SIGNATURE)], 0);
+  s.serial++;
+  tell(w, b, a, &s);
+  ck_assert_uint_eq(info_of(a, b).drops[err_drop_index(ERR_SIGNATURE)], 1);
+  world_free(w);
+}
+END_TEST
+
+/* A quarter of what may wait is sketches'; whoever wants to say more says it later, and it arrives. */
+START_TEST(sketches_leave_room_for_the_rest) {
+  struct world *w = pair_new(GOSSIP_VERSION);
+  struct agent *a = &w->agents[0], *b = &w->agents[1];
+  struct signed_sketch s = sketch_of(b);
+  size_t n_taken = 0;
+  enum err e;
+  signed_sketch_write(&s, bytes);
+  while ((e = gossip_send_sketch(b->node, peer_of(b, a), 0, bytes)) == ERR_OK)
+    ck_assert_uint_lt(++n_taken * SIGNED_SKETCH_BYTES, MAX_OUTBOX_BYTES / 2);
+  ck_assert_int_eq(e, ERR_BACKLOG);
+  ck_assert_uint_ge(n_taken * SIGNED_SKETCH_BYTES, MAX_OUTBOX_BYTES / 4);
+  world_run(w, 1000);
+  ck_assert_int_eq(gossip_send_sketch(b->node, peer_of(b, a), 0, bytes), ERR_OK);
+  for (int i = 0; i < N_DROPS; i++)
+    ck_assert_uint_eq(info_of(b, a).drops[i], 0);
+  world_free(w);
+}
+END_TEST
 
 START_TEST(a_sketch_is_handed_on_whoever_signed_it) {
   struct world *w = pair_new(GOSSIP_VERSION);
   struct agent *a = &w->agents[0], *b = &w->agents[1];
   struct signed_sketch own = sketch_of(b), others = sketch_of(a);
+  others.serial = 6;
+  signed_sketch_sign(&others, a->identity);
   tell(w, b, a, &own);
   ck_assert_uint_eq(heard_by(a, b)->n_sketch, 1);
   ck_assert_uint_eq(heard_by(a, b)->sketch_serial, 5);
@@ -103,5 +143,6 @@ END_TEST
 
 int main(void) {
   return SUITE_RUN("sketches", a_sketch_is_handed_on_whoever_signed_it,
-                   what_is_of_something_else_or_not_signed_is_refused, a_peer_that_knows_no_sketches_is_told_none);
+                   what_is_of_something_else_or_not_signed_is_refused, a_peer_that_knows_no_sketches_is_told_none,
+                   what_is_known_is_not_verified, sketches_leave_room_for_the_rest);
 }

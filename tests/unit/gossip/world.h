@@ -212,6 +212,11 @@ static inline void see_pool(void *context, size_t peer, size_t job, const struct
   h->n_pool += pool->n;
 }
 
+static inline bool want_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s) {
+  (void)job;
+  return s->serial > heard_of(context, peer)->sketch_serial;
+}
+
 static inline void see_sketch(void *context, size_t peer, size_t job, const struct signed_sketch *s,
                               const uint8_t *bytes) {
   (void)job;
@@ -456,6 +461,7 @@ static const struct gossip_events agent_events = {
     .on_answer = see_answer,
     .on_done = see_done,
     .on_pool = see_pool,
+    .wants_sketch = want_sketch,
     .on_sketch = see_sketch,
     .on_ask_job = see_ask_job,
     .on_job_file = see_job_file,
