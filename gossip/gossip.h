@@ -253,8 +253,9 @@ void gossip_done(struct gossip *g, size_t peer, size_t job, uint64_t sequence, e
 /* POOL: statistics or frozen numbers of a job. Best effort, as a level: said again in each new session. */
 void gossip_send_pool(struct gossip *g, size_t peer, size_t job, const struct wire_pool *pool);
 
-/* SKETCH: the own signed sketch, or another's that is passed on; SIGNED_SKETCH_BYTES. Sketches take no more than a
- * quarter of what may wait for a peer: ERR_BACKLOG, to be said again later. ERR_NO_MEMORY: too. ERR_NO_SESSION; ERR_VERSION: it knows no sketches. */
+/* SKETCH: the own signed sketch, or another's that is passed on; SIGNED_SKETCH_BYTES. Sketches take no more than a quarter
+ * of what may wait for a peer: ERR_BACKLOG, as ERR_NO_MEMORY, is to be said again later. ERR_NO_SESSION; ERR_VERSION: it
+ * knows no sketches. */
 MUST_USE enum err gossip_send_sketch(struct gossip *g, size_t peer, size_t job, const uint8_t *bytes);
 
 /* Counts a reason against a peer (shown in `peer list`): what the agent's own checks refuse. */

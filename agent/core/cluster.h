@@ -11,11 +11,12 @@
  *
  * What others can do: a sketch is signed by its origin and bound to job, schema and contract, replaced only by a newer one, and one
  * an origin; a newer one is taken SKETCH_EVERY_MS after the last, the newest of those that came meanwhile. Groups are found
- * at most once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have itself put where
- * it likes, as it can train on what it likes; the robust rules of the merge are against that. One that withholds its sketch
- * counts as of another group once it has had patience_ms in its session, and so does one that is not there if anybody else's is known
- * by then: nobody waits for them, and a sketch that comes later puts them where they belong. Without an own sketch there
- * are no groups: peers, who have none of us, follow us no more, and this agent goes on alone.
+ * at most once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have
+ * itself put where it likes, as it can train on what it likes; the robust rules of the merge are against that. One that
+ * withholds its sketch counts as of another group once it has had patience_ms in its session, and so does one that is not
+ * there if anybody else's is known by then: nobody waits for them, and a sketch that comes later puts them where they
+ * belong. Without an own sketch there are no groups: peers, who have none of us, follow us no more, and this agent goes on
+ * alone.
  *
  * Pure but for memory. Thread: the loop's. Owner: the agent's job. */
 #ifndef AGENT_CORE_CLUSTER_H
@@ -84,7 +85,8 @@ void cluster_on_epoch(struct cluster *c, uint64_t boot_epoch);
 void cluster_on_hello(struct cluster *c, size_t peer);
 void cluster_on_gone(struct cluster *c, size_t peer);
 
-/* Whether it says anything new: of a peer, and newer than what is known. It need not be verified yet, and if not so it never need. */
+/* Whether it says anything new: of a peer, and newer than what is known. It need not be verified yet; what is not wanted
+ * never need be. */
 bool cluster_wants(struct cluster *c, size_t peer, const struct signed_sketch *s);
 
 /* A sketch that gossip has verified. ERR_OK: taken, or not wanted, which is no fault. ERR_ENCODING: no sketch has such cells;

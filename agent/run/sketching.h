@@ -1,9 +1,9 @@
 /* This site's sketch: found before the first round, kept, and found anew when its data are no longer what they were.
  *
- * It is kept in STATE/sketch-JOB@VERSION.json, or STATE/sketch-JOB@VERSION.LABEL.json, with the digest of the training labels, with what
- * the first weights hang on and with the digest of what else it hangs on: the inputs of PROBES samples as the model sees them, and the
- * numbers of the training. So a restart with the same data pays nothing, and one with other data, however they are distributed,
- * or trained on otherwise, has another sketch. While an agent
+ * It is kept in STATE/sketch-JOB@VERSION.json, or STATE/sketch-JOB@VERSION.LABEL.json, with the digest of the training
+ * labels, with what the first weights hang on and with the digest of what else it hangs on: the inputs of PROBES samples as
+ * the model sees them, and the numbers of the training. So a restart with the same data pays nothing, and one with other
+ * data, however they are distributed, or trained on otherwise, has another sketch. While an agent
  * runs it looks before each training whether the labels are distributed as they were (models/clustering/shift.h), and after each whether the loss has
  * leapt to more than LOSS_LEAP times what it was lately, as it does when classes have changed their meaning. A sketch that comes out as
  * it was says nothing to anybody.
