@@ -24,14 +24,19 @@ struct word {
   uint8_t bytes[SIGNED_SKETCH_BYTES];
 };
 
+/* Of so many times at once, of which one comes back in a while. Zeros: all are there. */
+struct purse {
+  size_t n_spent;
+  uint64_t since_ms;
+};
+
 /* One origin. */
 struct entry {
   struct identity_key origin;
   size_t who;             /* index of the peer that it is, or OWN */
-  struct word word;       /* that counts */
+  struct word word;       /* that counts; nothing until the next turn */
   struct word waiting;    /* newer, and not taken yet */
-  bool is_fresh;          /* the word came since the last turn */
-  uint64_t next_ms;       /* when another one is taken */
+  struct purse purse;     /* of words */
   uint64_t told[N_WORDS]; /* peers that have said or heard the word in the session that stands */
   size_t group;
 };
@@ -51,8 +56,9 @@ struct cluster {
   } * peers; /* [n_peers] */
   struct groups groups;
   bool is_changed; /* since they were found */
-  uint64_t regroup_at_ms;
-  bool has_news; /* somebody may not have been told of something */
+  struct purse regroupings;
+  uint64_t regroup_at_ms; /* not before */
+  bool has_news;          /* somebody may not have been told of something */
   uint64_t tell_at_ms;
   bool has_moved; /* somebody has been told who is with us: */
   uint64_t with_us[N_WORDS];
@@ -114,6 +120,21 @@ static enum err cells_read(const uint8_t bytes[SKETCH_CELL_BYTES], struct sketch
     return ERR_ENCODING;
   *out_sketch = s;
   return ERR_OK;
+}
+
+/* ---- now and then ------------------------------------------------------------------------------------------------- */
+
+/* False: at *out_due_ms. */
+static bool purse_take(struct purse *p, size_t burst, uint64_t every_ms, uint64_t now_ms, uint64_t *out_due_ms) {
+  uint64_t n_back = now_ms > p->since_ms ? (now_ms - p->since_ms) / every_ms : 0;
+  bool is_full = n_back >= p->n_spent;
+  p->n_spent = is_full ? 0 : p->n_spent - (size_t)n_back;
+  p->since_ms = is_full ? now_ms : p->since_ms + n_back * every_ms;
+  *out_due_ms = p->since_ms + every_ms;
+  if (p->n_spent == burst)
+    return false;
+  p->n_spent++;
+  return true;
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
@@ -183,12 +204,16 @@ static void word_fill(struct word *w, const struct sketch *sketch, const struct 
   memcpy(w->bytes, bytes, sizeof w->bytes);
 }
 
-/* Another word counts. */
-static void entry_changed(struct cluster *c, struct entry *e) {
+/* Another word counts; one that says the same again changes no group. */
+static void entry_take(struct cluster *c, struct entry *e) {
+  bool is_same = e->word.boot_epoch > 0 && memcmp(&e->word.sketch, &e->waiting.sketch, sizeof e->word.sketch) == 0;
+  e->word = e->waiting;
+  e->waiting = (struct word){0};
   memset(e->told, 0, sizeof e->told);
   if (e->who != OWN)
     set_told(e, e->word.by, true);
-  e->is_fresh = c->is_changed = c->has_news = true;
+  c->is_changed = c->is_changed || !is_same;
+  c->has_news = true;
 }
 
 /* Positive: s is newer. */
@@ -214,8 +239,8 @@ static void say_own(struct cluster *c, const struct sketch *own, uint32_t serial
   cells_write(own, s.cells);
   c->ports->sign(c->config.context, &s);
   signed_sketch_write(&s, bytes);
-  word_fill(&e->word, &copy, &s, bytes, 0);
-  entry_changed(c, e);
+  word_fill(&e->waiting, &copy, &s, bytes, 0);
+  entry_take(c, e);
 }
 
 void cluster_on_own(struct cluster *c, const struct sketch *own) {
@@ -265,28 +290,21 @@ enum err cluster_on_sketch(struct cluster *c, size_t peer, const struct signed_s
   error = entry_put(c, &s->origin, who_is(c, &s->origin), &e);
   if (error != ERR_OK)
     return error;
-  bool is_first = e->word.boot_epoch == 0;
-  word_fill(is_first ? &e->word : &e->waiting, &sketch, s, bytes, peer);
-  if (is_first)
-    entry_changed(c, e);
+  word_fill(&e->waiting, &sketch, s, bytes, peer);
   return ERR_OK;
 }
 
 /* What may be taken by now; when there is more. */
 static uint64_t take_waiting(struct cluster *c, uint64_t now_ms) {
-  uint64_t due_ms = UINT64_MAX;
+  uint64_t due_ms = UINT64_MAX, at_ms;
   for (size_t i = 0; i < c->n; i++) {
     struct entry *e = c->entries[i];
-    if (e->waiting.boot_epoch > 0 && !e->is_fresh && now_ms >= e->next_ms) {
-      e->word = e->waiting;
-      e->waiting = (struct word){0};
-      entry_changed(c, e);
-    }
-    if (e->is_fresh)
-      e->next_ms = now_ms + SKETCH_EVERY_MS;
-    e->is_fresh = false;
-    if (e->waiting.boot_epoch > 0)
-      due_ms = earlier(due_ms, e->next_ms);
+    if (e->waiting.boot_epoch == 0)
+      continue;
+    if (purse_take(&e->purse, SKETCH_BURST, SKETCH_EVERY_MS, now_ms, &at_ms))
+      entry_take(c, e);
+    else
+      due_ms = earlier(due_ms, at_ms);
   }
   return due_ms;
 }
@@ -311,12 +329,14 @@ static void place_peer(struct cluster *c, size_t peer, double affinity) {
 /* Groups anew; when that is to be done. */
 static uint64_t regroup(struct cluster *c, uint64_t now_ms) {
   const struct sketch *sketches[MAX_GROUPED];
+  uint64_t at_ms;
   if (!c->is_changed || !c->own)
     return UINT64_MAX;
   if (now_ms < c->regroup_at_ms)
     return c->regroup_at_ms;
-  bool is_trifle = c->n == 1;
-  c->regroup_at_ms = now_ms + (is_trifle ? 0 : REGROUP_MS);
+  if (c->n > 1 && !purse_take(&c->regroupings, REGROUP_BURST, REGROUP_MS, now_ms, &at_ms))
+    return at_ms;
+  c->regroup_at_ms = c->n > 1 ? now_ms + REGROUP_SPACE_MS : now_ms;
   for (size_t i = 0; i < c->n; i++)
     sketches[i] = &c->entries[i]->word.sketch;
   if (groups_find(sketches, c->n, &c->config.wish, &c->config.seed, &c->groups) != ERR_OK)

@@ -10,8 +10,8 @@
  * peers find the same groups; where each is configured with a part of the swarm each groups those whom it knows.
  *
  * What others can do: a sketch is signed by its origin and bound to job, schema and contract, replaced only by a newer one, and one
- * an origin; a newer one is taken SKETCH_EVERY_MS after the last, the newest of those that came meanwhile. Groups are found
- * at most once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have
+ * an origin; SKETCH_BURST newer ones are taken at once, then one in SKETCH_EVERY_MS, the newest of those that came
+ * meanwhile. Groups are found REGROUP_BURST times at once, then once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have
  * itself put where it likes, as it can train on what it likes; the robust rules of the merge are against that. One that
  * withholds its sketch counts as of another group once it has had patience_ms in its session, and so does one that is not
  * there if anybody else's is known by then: nobody waits for them, and a sketch that comes later puts them where they
@@ -33,7 +33,10 @@
 enum {
   CLUSTER_BURST = 32, /* sketches that a peer is told at once … */
   CLUSTER_PAUSE_MS = 250,
+  REGROUP_SPACE_MS = 100, /* sketches that come together are one change */
+  REGROUP_BURST = 8,      /* times at once, and one more each … */
   REGROUP_MS = 2000,
+  SKETCH_BURST = 3, /* of one origin, and one more each … */
   SKETCH_EVERY_MS = 10 * 1000,
   MOVED_MS = 10 * 1000,
   PATIENCE_LEAST_MS = 5000,
