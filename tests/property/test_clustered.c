@@ -222,6 +222,16 @@ START_TEST(who_swaps_data_migrates) {
 }
 END_TEST
 
+/* Until the viewer has found groups of which the newcomer is: now and then only, when many come one after the other. */
+static void run_to_placed(struct story *t, size_t viewer, size_t of) {
+  const struct sim_agent *a = t->s->agents[viewer];
+  uint64_t until_ms = t->s->now_ms + REGROUP_MS + REGROUP_SPACE_MS;
+  size_t group;
+  double cosine;
+  while (!cluster_peer_view(a->cluster, sim_peer_index(a, of), &group, &cosine))
+    ck_assert_msg(sim_step(t->s, until_ms), "agent %zu has no place for agent %zu", viewer, of);
+}
+
 /* The other group's model is right on less than a tenth of its data, a model that nobody has trained on a tenth. */
 #define TAUGHT 0.25
 
@@ -236,6 +246,7 @@ START_TEST(newcomers_are_placed_right) {
     uint64_t round = t.rounds[0];
     sim_start(t.s, i);
     run_to(&t, i, round);
+    run_to_placed(&t, 0, i);
     n_right += group_at(&t, i, i) == group_at(&t, i, i % 2) && group_at(&t, 0, i) == group_at(&t, 0, i % 2);
     n_taught += t.first_accuracy[i] > TAUGHT;
   }
