@@ -1,5 +1,7 @@
 #include "crypto/manifest.h"
 
+#include <math.h>
+
 #include <stdbool.h>
 
 #include "base/bytes.h"
@@ -57,9 +59,12 @@ static bool cursor_zeros(struct cursor *c, size_t n) {
 
 /* The rules that tie a manifest's values together. */
 static enum err manifest_judge(const struct manifest *m) {
-  if (m->mu != 1.0) /* NaN is refused, too */
+  bool is_sum = m->kind == MANIFEST_SUM;
+  if (is_sum && !(isfinite(m->mu) && m->mu > 0))
+    return ERR_MASS;
+  if (!is_sum && m->mu != 1.0) /* NaN is refused, too */
     return ERR_MESSAGE;
-  bool may_carry_copy_root = m->kind != MANIFEST_NONE && m->sequence % MANIFEST_COPY_ROOT_EVERY == 0;
+  bool may_carry_copy_root = m->kind != MANIFEST_NONE && !is_sum && m->sequence % MANIFEST_COPY_ROOT_EVERY == 0;
   if (!may_carry_copy_root && !digest_is_zero(&m->copy_root))
     return ERR_MESSAGE;
   if (m->kind == MANIFEST_NONE) {
@@ -67,8 +72,11 @@ static enum err manifest_judge(const struct manifest *m) {
       return ERR_LENGTH;
     return digest_is_zero(&m->payload_root) ? ERR_OK : ERR_MESSAGE;
   }
-  if (m->encoding >= N_ENCODINGS)
+  if (m->encoding >= N_ENCODINGS || (is_sum && m->encoding != ENCODING_F32))
     return ERR_ENCODING;
+  struct digest start = chain_start(&m->payload_root);
+  if (is_sum && !digest_equal(&m->chain, &start))
+    return ERR_CHAIN;
   return m->n_payload == 0 || m->n_payload > (uint64_t)MAX_CHUNKS * CHUNK_BYTES ? ERR_LENGTH : ERR_OK;
 }
 

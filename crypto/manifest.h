@@ -61,8 +61,8 @@ struct manifest {
   uint16_t degree; /* configured, not revoked peers of the job */
   uint32_t local_steps;
   uint32_t samples;
-  double mu;           /* push-sum mass; 1 in this version */
-  struct digest chain; /* difference: the chain before this link; full: the chain at this copy */
+  double mu;           /* of a sum: its mass, finite and above 0; else 1 */
+  struct digest chain; /* difference: the chain before this link; full: the chain at this copy; sum: what it starts */
   struct digest payload_root;
   uint64_t n_payload;      /* bytes */
   struct digest copy_root; /* Merkle root of the public copy's bits after this update; zero: not carried */
@@ -73,7 +73,8 @@ void manifest_write(const struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES])
 
 /* Reads and checks the form, not the signature. ERR_TRUNCATED or ERR_TRAILING (length), ERR_VERSION, ERR_ENCODING,
  * ERR_LENGTH (payload empty or above the wire's maximum; of kind none: not empty), ERR_MESSAGE (unknown kind, a value that
- * must be zero is not, mu not 1, a copy root where none belongs). */
+ * must be zero is not, mu not 1, a copy root where none belongs), ERR_MASS (of a sum: mu is not a mass), ERR_CHAIN (a sum whose chain is
+ * not that of its own root). */
 MUST_USE enum err manifest_read(const void *bytes, size_t n, struct manifest *out_manifest);
 
 /* Sets origin and signature, in the domain "starling/v1/manifest". */

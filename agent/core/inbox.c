@@ -132,12 +132,9 @@ static enum err offer_put(struct inbox *in, const struct manifest *m) {
 }
 
 static bool is_next(const struct inbox *in, const struct manifest *m) {
-  return !in->needs_full && m->kind != MANIFEST_FULL && m->sequence == in->held.position.sequence + 1;
+  return !in->needs_full && m->kind != MANIFEST_FULL && m->kind != MANIFEST_SUM && m->sequence == in->held.position.sequence + 1;
 }
 
-static bool continues(const struct inbox *in, const struct manifest *m) {
-  return is_next(in, m) && digest_equal(&m->chain, &in->held.position.chain);
-}
 
 /* The peer has published nothing yet: there is no copy to get before. */
 static bool has_no_chain(const struct manifest *m) {
@@ -155,12 +152,19 @@ static void take_none(struct inbox *in, const struct manifest *m) {
 static bool is_wanted(const struct inbox *in, const struct manifest *m) {
   struct chain_place place = link_place(m);
   int order = position_compare(&place.position, &in->held.position);
+  if (m->kind == MANIFEST_SUM)
+    return order > 0 || (in->needs_full && order == 0);
   if (m->kind != MANIFEST_FULL)
     return order > 0;
   if (in->needs_full)
     return order >= 0 || digest_equal(&m->chain, &in->held.position.chain);
   struct digest start = chain_start(&m->payload_root);
   return order > 0 && digest_equal(&m->chain, &start);
+}
+
+static bool continues(const struct inbox *in, const struct manifest *m) {
+  return m->kind == MANIFEST_SUM ? is_wanted(in, m)
+                                 : is_next(in, m) && digest_equal(&m->chain, &in->held.position.chain);
 }
 
 /* Drops offers that are no longer wanted and takes those that need no payload; what then stands first is next. */
@@ -176,6 +180,8 @@ static void offers_settle(struct inbox *in) {
 }
 
 enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
+  if (m->kind != MANIFEST_NONE && (m->kind == MANIFEST_SUM) != in->takes_sums)
+    return ERR_ENCODING;
   enum err e = remember(in, m);
   if (e != ERR_OK)
     return e;
@@ -196,6 +202,11 @@ enum err inbox_manifest(struct inbox *in, const struct manifest *m) {
 
 /* ---- payloads ----------------------------------------------------------------------------------------------------- */
 
+static void drop_oldest(struct inbox *in) {
+  free(in->queue[0].payload);
+  memmove(in->queue, in->queue + 1, --in->n_queue * sizeof *in->queue);
+}
+
 void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload) {
   in->is_fetching = false;
   in->not_before_ms = 0;
@@ -204,6 +215,8 @@ void inbox_payload(struct inbox *in, const struct manifest *m, uint8_t *payload)
     free(payload);
     return;
   }
+  if (m->kind == MANIFEST_SUM && in->n_queue == KEEP_PAYLOADS)
+    drop_oldest(in); /* what it grew by is in this one */
   if (is_full)
     payloads_free(in); /* its place stays: what was held is not lost without another in its stead */
   MUST(in->n_queue < KEEP_PAYLOADS);

@@ -62,6 +62,7 @@ enum {
 struct inbox {
   size_t peer;
   size_t link_bytes, full_bytes; /* of one difference at most, of a full copy */
+  bool takes_sums;               /* each update is a whole one: in place of all links between, and of a full copy */
 
   struct position newest;
   struct chain_place held, copy;
@@ -95,7 +96,7 @@ void inbox_done(struct inbox *in);
 void inbox_newest(struct inbox *in, const struct position *newest);
 
 /* A verified manifest. ERR_OK: welcome, or already known (a resend); ERR_REPLAY: an old difference below what is held;
- * ERR_EQUIVOCATION: another root at a known position; ERR_CHAIN: it does not continue what is held (a full copy will); ERR_NO_MEMORY: it can be asked for again. */
+ * ERR_EQUIVOCATION: another root at a known position; ERR_ENCODING: a sum where there are none, or anything else where there are; ERR_CHAIN: it does not continue what is held (a full copy will); ERR_NO_MEMORY: it can be asked for again. */
 MUST_USE enum err inbox_manifest(struct inbox *in, const struct manifest *m);
 
 /* The fetched payload, moved in; without memory for its place it is as if it had not come. */

@@ -2,11 +2,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/must.h"
 
 enum {
-  HEAD_BYTES = 4 * 8,
+  HEAD_BYTES = 5 * 8, /* account, mu, sent, written off, number of edges */
   EDGE_BYTES = 32 + 8 + 3 * 8 + 2 * 8, /* key, has a base u64, told, taken, sum, place */
 };
 
@@ -74,7 +75,7 @@ static bool is_mass(double x) {
 }
 
 static bool is_newer(const struct mass_edge *e, const struct mass_claim *c) {
-  return c->boot_epoch != e->boot_epoch ? c->boot_epoch > e->boot_epoch : c->sequence > e->sequence;
+  return c->account != e->account ? c->account > e->account : c->sequence > e->sequence;
 }
 
 static double rounding(double grown, double sum) {
@@ -95,7 +96,7 @@ enum err mass_take(struct mass *m, size_t edge, const struct mass_claim *claim, 
   *out_taken = (struct mass_taken){.what = MASS_NOTHING};
   if (e->has_base && !is_newer(e, claim))
     return ERR_OK;
-  out_taken->what = e->has_base && claim->boot_epoch == e->boot_epoch ? MASS_INCREASE : MASS_BASE;
+  out_taken->what = e->has_base && claim->account == e->account ? MASS_INCREASE : MASS_BASE;
   if (out_taken->what == MASS_INCREASE) {
     enum err err = judge_increase(m, e, claim);
     if (err != ERR_OK)
@@ -108,12 +109,13 @@ enum err mass_take(struct mass *m, size_t edge, const struct mass_claim *claim, 
   e->has_base = true;
   e->taken = claim->told;
   e->sum = claim->sum;
-  e->boot_epoch = claim->boot_epoch;
+  e->account = claim->account;
   e->sequence = claim->sequence;
   return ERR_OK;
 }
 
-void mass_begin_anew(struct mass *m) {
+void mass_begin_anew(struct mass *m, uint64_t account) {
+  m->account = account;
   m->written_off += m->mu;
   m->mu = 1;
   m->before.is_known = false;
@@ -129,12 +131,13 @@ size_t mass_tail_bytes(const struct mass *m) {
   size_t n = 0;
   for (size_t i = 0; i < m->n_edges; i++)
     n += m->edges[i].told > 0;
-  return n * MASS_TOLD_BYTES;
+  return MASS_ACCOUNT_BYTES + n * MASS_TOLD_BYTES;
 }
 
 void mass_tail_write(const struct mass *m, uint8_t *out_bytes) {
   struct writer w;
   writer_init(&w, out_bytes, mass_tail_bytes(m));
+  writer_u64(&w, m->account);
   for (size_t i = 0; i < m->n_edges; i++) {
     if (m->edges[i].told == 0)
       continue;
@@ -144,14 +147,19 @@ void mass_tail_write(const struct mass *m, uint8_t *out_bytes) {
   MUST(writer_end(&w) == ERR_OK);
 }
 
-enum err mass_tail_read(const uint8_t *bytes, size_t n_bytes, const struct identity_key *own, double *out_told) {
+enum err mass_tail_read(const uint8_t *bytes, size_t n_bytes, const struct identity_key *own, uint64_t *out_account,
+                        double *out_told) {
   struct cursor c;
   struct identity_key last = {{0}};
   double told_us = 0;
-  if (n_bytes % MASS_TOLD_BYTES != 0 || n_bytes > (size_t)MAX_PEERS * MASS_TOLD_BYTES)
+  size_t n = n_bytes / MASS_TOLD_BYTES;
+  if (n_bytes % MASS_TOLD_BYTES != MASS_ACCOUNT_BYTES || n > MAX_PEERS)
     return ERR_ENCODING;
   cursor_init(&c, bytes, n_bytes);
-  for (size_t i = 0; i < n_bytes / MASS_TOLD_BYTES; i++) {
+  uint64_t account = cursor_u64(&c);
+  if (account == 0)
+    return ERR_ENCODING;
+  for (size_t i = 0; i < n; i++) {
     struct identity_key key;
     cursor_bytes(&c, key.bytes, sizeof key.bytes);
     double told = cursor_f64(&c);
@@ -161,6 +169,7 @@ enum err mass_tail_read(const uint8_t *bytes, size_t n_bytes, const struct ident
       told_us = told;
     last = key;
   }
+  *out_account = account;
   *out_told = told_us;
   return ERR_OK;
 }
@@ -174,6 +183,7 @@ size_t mass_bytes(const struct mass *m) {
 void mass_write(const struct mass *m, uint8_t *out_bytes) {
   struct writer w;
   writer_init(&w, out_bytes, mass_bytes(m));
+  writer_u64(&w, m->account);
   writer_f64(&w, m->mu);
   writer_f64(&w, m->sent);
   writer_f64(&w, m->written_off);
@@ -185,7 +195,7 @@ void mass_write(const struct mass *m, uint8_t *out_bytes) {
     writer_f64(&w, e->told);
     writer_f64(&w, e->taken);
     writer_f64(&w, e->sum);
-    writer_u64(&w, e->boot_epoch);
+    writer_u64(&w, e->account);
     writer_u64(&w, e->sequence);
   }
   MUST(writer_end(&w) == ERR_OK);
@@ -198,7 +208,7 @@ static enum err edge_read(struct cursor *c, struct mass_edge *out) {
   out->told = cursor_f64(c);
   out->taken = cursor_f64(c);
   out->sum = cursor_f64(c);
-  out->boot_epoch = cursor_u64(c);
+  out->account = cursor_u64(c);
   out->sequence = cursor_u64(c);
   return has_base <= 1 && is_mass(out->told) && is_mass(out->taken) && is_mass(out->sum) ? ERR_OK : ERR_CORRUPT;
 }
@@ -226,6 +236,7 @@ static enum err edges_read(struct cursor c, uint64_t n, struct mass *m) {
 enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes) {
   struct cursor c;
   cursor_init(&c, bytes, n_bytes);
+  uint64_t account = cursor_u64(&c);
   double mu = cursor_f64(&c), sent = cursor_f64(&c), written_off = cursor_f64(&c);
   uint64_t n = cursor_u64(&c);
   if (c.failed)
@@ -239,9 +250,29 @@ enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes) {
     return e;
   for (size_t i = 0; i < m->n_edges; i++)
     m->edges[i] = (struct mass_edge){.peer = m->edges[i].peer};
+  m->account = account;
   m->mu = mu;
   m->sent = sent;
   m->written_off = written_off;
   m->before.is_known = false;
   return edges_read(c, n, m);
+}
+
+size_t mass_measure(const uint8_t *bytes, size_t n_bytes) {
+  struct cursor c;
+  cursor_init(&c, bytes, n_bytes);
+  (void)cursor_view(&c, HEAD_BYTES - 8);
+  uint64_t n = cursor_u64(&c);
+  return !c.failed && n <= MAX_PEERS && c.left >= n * EDGE_BYTES ? HEAD_BYTES + (size_t)n * EDGE_BYTES : 0;
+}
+
+size_t mass_find(const uint8_t *bytes, const struct identity_key *peer) {
+  struct cursor c;
+  cursor_init(&c, bytes, HEAD_BYTES);
+  (void)cursor_view(&c, HEAD_BYTES - 8);
+  uint64_t n = cursor_u64(&c);
+  for (size_t i = 0; i < n; i++)
+    if (memcmp(bytes + HEAD_BYTES + i * EDGE_BYTES, peer->bytes, sizeof peer->bytes) == 0)
+      return i;
+  return SIZE_MAX;
 }

@@ -6,7 +6,8 @@
  *   Σ μ of all agents + Σ on its way = the number of agents
  *
  * holds whatever happens between them. A peer that is not reached is told no more, and what is on its way to it waits for it. Who begins
- * anew begins with mass 1: what it held, and what was on its way to it, is written off.
+ * anew begins another account with mass 1: what it held, and what was on its way to it, is written off. An account has a number, the boot
+ * epoch in which it began, that is higher than that of any before it.
  * What is told is told by a part of a sum (models/merging/push_sum.h) whose own mass is the manifest's mu. Of an increase of the sum, a
  * peer that was told all of it takes all, and one that was told less that much less.
  * Nobody gives away so much that less than MASS_LEAST stays with it: z = u/μ is never a division by less.
@@ -29,7 +30,8 @@
 #define MASS_RATE_MOST 4.0 /* by which a rate is multiplied at most */
 
 enum {
-  MASS_TOLD_BYTES = 32 + 8, /* of a sum's tail, for each peer that was ever told: key, what it was told f64 */
+  MASS_ACCOUNT_BYTES = 8,   /* a sum's tail begins with its account */
+  MASS_TOLD_BYTES = 32 + 8, /* and goes on for each peer that was ever told: key, what it was told f64 */
 };
 
 struct mass_edge {
@@ -37,12 +39,12 @@ struct mass_edge {
   double told;         /* to it so far */
   bool has_base;       /* a sum of its was taken: */
   double taken, sum;   /* what it told us until then, the mass of that sum … */
-  uint64_t boot_epoch; /* … and its place */
-  uint64_t sequence;
+  uint64_t account, sequence; /* … and its place */
   double told_before; /* the last push */
 };
 
 struct mass {
+  uint64_t account; /* 0: nothing was given yet */
   double mu, sent;    /* held; of the own sum, which begins with 1 */
   double written_off; /* by oneself: it was on its way, and is taken by nobody */
   size_t n_agents;    /* in the job, at most */
@@ -69,12 +71,12 @@ struct push mass_take_back(struct mass *m);
 struct mass_claim {
   double sum;  /* its mass */
   double told; /* to us so far */
-  uint64_t boot_epoch, sequence;
+  uint64_t account, sequence;
 };
 
 enum mass_taking {
   MASS_NOTHING,  /* it is not newer than what was taken */
-  MASS_BASE,     /* the first one, or of a new beginning: what comes after it counts */
+  MASS_BASE,     /* the first one, or of a new account: what comes after it counts */
   MASS_INCREASE, /* `share` of what the sum grew by is ours, and so much mass */
 };
 
@@ -87,9 +89,8 @@ struct mass_taken {
  * many pushes can give where all agents together have as much mass as there are agents. */
 MUST_USE enum err mass_take(struct mass *m, size_t edge, const struct mass_claim *claim, struct mass_taken *out_taken);
 
-/* The own state was lost or is an old one: nobody knows any more what was given and taken since. Everything begins anew but the
- * places of the own sum. */
-void mass_begin_anew(struct mass *m);
+/* The own state was lost or is an old one: nobody knows any more what was given and taken since. Another account begins. */
+void mass_begin_anew(struct mass *m, uint64_t account);
 
 /* By what the learning rate is multiplied, so that the step is of u. */
 double mass_rate(const struct mass *m);
@@ -98,14 +99,18 @@ double mass_rate(const struct mass *m);
 size_t mass_tail_bytes(const struct mass *m);
 void mass_tail_write(const struct mass *m, uint8_t *out_bytes);
 
-/* What it says that `own` was told; 0 if nothing. ERR_ENCODING: no such tail. */
+/* The account, and what it says that `own` was told; 0 if nothing. ERR_ENCODING: no such tail. */
 MUST_USE enum err mass_tail_read(const uint8_t *bytes, size_t n_bytes, const struct identity_key *own,
-                                 double *out_told);
+                                 uint64_t *out_account, double *out_told);
 
 /* All of it, for a snapshot. Reading finds each peer by its key: one that is not ours is left, with what waited for it written off, one that
  * is new has nothing. ERR_CORRUPT, ERR_TRUNCATED, ERR_TRAILING: *m is as it was. */
 size_t mass_bytes(const struct mass *m);
 void mass_write(const struct mass *m, uint8_t *out_bytes);
 MUST_USE enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes);
+
+/* Of one that mass_read takes: how long it is (0: none begins there), and the number of a peer's edge in it (SIZE_MAX: none). */
+size_t mass_measure(const uint8_t *bytes, size_t n_bytes);
+size_t mass_find(const uint8_t *bytes, const struct identity_key *peer);
 
 #endif

@@ -142,6 +142,7 @@ static const struct field trained_fields[] = {
     OF(ANY, seconds),
     OF(UP_TO, payload.n_bytes, MAX_LENGTH),
     OF(RAW, payload_root),
+    OF(ANY, mass),
     OF(UP_TO, half.n_bytes, MAX_LENGTH),
     OF(UP_TO, copy_offset, MAX_LENGTH),
     OF(UP_TO, n_copy, MAX_LENGTH),
@@ -175,6 +176,7 @@ static const struct field train_fields[] = {
     OF(LABEL, label),      OF(ANY, half.n_bytes),     OF(ANY, model.n_bytes),   OF(ANY, rate_scale),
     OF(ANY, steps),        OF(BOOL, start_chain),     OF(BOOL, whole_snapshot), OF(BOOL, is_import),
     OF(BOOL, is_withheld), OF(BOOL, wants_copy_root), OF(ANY, n_peers),
+    OF(ANY, account),      OF(BOOL, begins_anew),
 #undef OF
 };
 

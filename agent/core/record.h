@@ -13,7 +13,7 @@
 enum { RECORD_HEAD_BYTES = 16, RECORD_NO_PEER = 0xffff };
 
 /* Of a file of them: a line that names the version. */
-#define RECORD_MAGIC "starling-agent-trace 2\n"
+#define RECORD_MAGIC "starling-agent-trace 3\n"
 enum { N_RECORD_MAGIC = sizeof RECORD_MAGIC - 1, N_RECORD_MAGIC_NAME = N_RECORD_MAGIC - 2 /* without the version */ };
 
 /* symbol, word. Inputs stand in the order of enum round_input_kind. */

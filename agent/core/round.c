@@ -104,6 +104,7 @@ enum err round_new(const struct round_config *config, const struct round_self *s
   deadline_init(&m->deadline, config->deadline_min_ms, config->deadline_max_ms);
   for (size_t i = 0; i < self->n_peers; i++) {
     inbox_init(&peers[i].inbox, i, config->link_bytes, config->full_bytes);
+    peers[i].inbox.takes_sums = peers[i].is_one_way = config->is_push_sum;
     peers[i].link_reason = ERR_NO_SESSION;
     peers[i].is_placed = !config->is_clustered;
     peers[i].affinity = 1;
@@ -333,6 +334,7 @@ void round_epoch_rises(struct round_machine *m, uint64_t above) {
   HEAR(m, EPOCH_RISES, .peer = SIZE_MAX, .first = above);
   machine_wake(m);
   m->starts_chain = true;
+  m->begins_anew = m->config->is_push_sum;
   if (above > m->raising_above)
     m->raising_above = above;
 }
@@ -447,7 +449,7 @@ void round_on_session(struct round_machine *m, size_t peer, bool is_up, enum err
   struct round_peer *p = &m->peers[peer];
   if (p->has_session && !is_up) {
     p->lost_at_ms = now_ms;
-    p->has_hello = false;
+    p->has_hello = p->has_base = false;
     inbox_disconnected(&p->inbox);
   }
   p->has_session = is_up;
@@ -547,6 +549,7 @@ void round_on_failed(struct round_machine *m, size_t peer, enum err reason, uint
 void round_on_done(struct round_machine *m, size_t peer, uint64_t sequence, enum err outcome, uint64_t now_ms) {
   HEAR(m, DONE, .now_ms = now_ms, .peer = peer, .reason = outcome, .first = sequence);
   machine_wake(m);
+  m->peers[peer].has_base = outcome == ERR_OK && sequence > 0 && sequence <= m->own.sequence;
   if (sequence > m->peers[peer].taken_sequence && sequence <= m->own.sequence)
     m->peers[peer].taken_sequence = sequence;
 }

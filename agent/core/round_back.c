@@ -14,6 +14,8 @@ enum err round_on_roll_back(struct round_machine *m, struct round_label to, cons
   machine_hear(m,
                &(struct round_input){
                    .kind = INPUT_ROLL_BACK, .peer = SIZE_MAX, .first = (uint64_t)at_unix_s, .label = to, .what = note});
+  if (m->config->is_push_sum)
+    return ERR_UNSUPPORTED; /* what was given since cannot be had back: an import changes the model alone */
   if (m->back.stage != BACK_NONE)
     return !m->back.path && round_label_equal(m->back.to, to) ? ERR_OK : ERR_BUSY;
   if (strlen(note) >= STORE_NOTE_BYTES)

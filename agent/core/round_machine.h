@@ -32,6 +32,7 @@ struct round_machine {
   enum phase phase;
   bool starts_chain;            /* the next payload to be encoded is a full one … */
   bool encodes_full;            /* … as is the one of the training in work */
+  bool begins_anew;             /* push-sum: the next training begins a new account of mass */
   struct round_label committed; /* durable */
   struct round_label reached;   /* = committed, or the label of the commit under way */
   struct round_label in_work;   /* label of what is trained, gathered or merged */

@@ -71,7 +71,10 @@ static uint32_t count_chosen(const struct round_machine *m) {
   return n;
 }
 
+/* Of push-sum only for show: what it gives is its own affair. */
 static double weight_of(const struct round_machine *m, size_t peer) {
+  if (m->config->is_push_sum)
+    return 1.0 / (1 + (double)count_chosen(m));
   if (!m->config->by_samples)
     return mixing_metropolis(count_chosen(m), m->peers[peer].next.degree);
   uint32_t counts[MAX_PEERS + 1];

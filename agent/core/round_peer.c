@@ -24,7 +24,7 @@ static enum err exclusion_of(const struct round_peer *p) {
     return round_peer_refusal(p);
   if (round_peer_is_elsewhere(p))
     return ERR_GROUP;
-  return p->has_state && !p->state.follows ? ERR_NOT_FOLLOWING : ERR_OK;
+  return p->has_state && !p->state.follows && !p->is_one_way ? ERR_NOT_FOLLOWING : ERR_OK;
 }
 
 enum err round_peer_standing(const struct round_peer *p) {

@@ -37,6 +37,7 @@ struct round_peer {
   /* by the topology */
   bool is_followed; /* in some round we take its updates */
   bool is_follower; /* in some round it takes ours */
+  bool is_one_way;  /* it need not: an edge of push-sum */
   bool is_chosen;   /* in the round in work we take its update; for a jump everybody is whom we follow */
 
   bool has_session;
@@ -63,6 +64,7 @@ struct round_peer {
   struct chain_mark merged; /* newest place of its chain that a merge used */
   struct copy_place next;   /* of its copy, once the links that the merge in work took are applied */
   uint64_t taken_sequence;  /* of ours, by its DONE */
+  bool has_base;            /* it has taken one in this session: what is given to it from now on is taken */
   uint64_t lost_at_ms;      /* when its last session ended */
   uint64_t signed_round;    /* highest round of an update that it has signed */
 

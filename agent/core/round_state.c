@@ -42,6 +42,7 @@ static const struct field config_fields[] = {
     OF(UP_TO, topology.k, MAX_PEERS),
     OF(BOOL, topology.is_directed),
     OF(BOOL, is_steps_auto),
+    OF(BOOL, is_push_sum),
 #undef OF
 };
 
@@ -56,6 +57,7 @@ static const struct field machine_fields[] = {
     OF(POSITION, own),
     OF(ANY, last_sequence),
     OF(BOOL, starts_chain),
+    OF(BOOL, begins_anew),
     OF(BOOL, encodes_full),
     OF(UP_TO, started_ms, MAX_TIME_MS),
     OF(UP_TO, clock_ms, MAX_TIME_MS),
@@ -136,6 +138,7 @@ static const struct field peer_fields[] = {
     OF(ANY, next.samples),
     OF(ANY, next.degree),
     OF(ANY, taken_sequence),
+    OF(BOOL, has_base),
     OF(UP_TO, lost_at_ms, MAX_TIME_MS),
     OF(UP_TO, epoch_steps, MAX_SAMPLES),
     OF(ANY, signed_round),

@@ -42,6 +42,21 @@ static uint32_t median_steps(const struct round_machine *m) {
   return steps[(n - 1) / 2];
 }
 
+/* Whoever takes what is given: it is there, follows us, and has a sum to take the next ones from. */
+static bool is_told(const struct round_peer *p) {
+  bool is_there = p->has_session && p->has_hello && p->has_state && !p->is_quarantined && p->job_reason == ERR_OK;
+  return is_there && p->is_follower && p->state.follows && !p->state.finished && p->has_base &&
+         !round_peer_is_elsewhere(p);
+}
+
+static bool *told(const struct round_machine *m) {
+  bool *all = calloc(m->self.n_peers + 1, sizeof *all);
+  MUST(all != NULL);
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    all[i] = is_told(&m->peers[i]);
+  return all;
+}
+
 static void start_training(struct round_machine *m, uint64_t now_ms) {
   m->in_work = (struct round_label){.round = m->reached.round + 1, .sub = m->reached.sub};
   m->started_ms = now_ms;
@@ -51,6 +66,11 @@ static void start_training(struct round_machine *m, uint64_t now_ms) {
   struct trainer_job *job = machine_trainer_job(m, JOB_TRAIN);
   job->rate_scale = m->train_failures >= TRAIN_FAILURES_HALVE ? 0.5 : 1;
   job->start_chain = m->encodes_full;
+  if (m->config->is_push_sum && !job->start_chain)
+    job->told = told(m);
+  job->account = m->self.boot_epoch;
+  job->begins_anew = m->begins_anew && m->raising_above == 0;
+  m->begins_anew = m->begins_anew && !job->begins_anew;
   job->wants_copy_root = (m->last_sequence + 1) % MANIFEST_COPY_ROOT_EVERY == 0;
   if (m->config->is_steps_auto)
     job->steps = m->steps = median_steps(m);
@@ -124,14 +144,17 @@ static struct manifest own_manifest(const struct round_machine *m, const struct 
     own.chain = m->own.chain;
     return own;
   }
-  own.kind = m->encodes_full ? MANIFEST_FULL : MANIFEST_DIFFERENCE;
-  own.encoding = m->encodes_full ? ENCODING_F32 : m->config->encoding;
+  bool is_whole = m->encodes_full || m->config->is_push_sum;
+  own.kind = m->config->is_push_sum ? MANIFEST_SUM : is_whole ? MANIFEST_FULL : MANIFEST_DIFFERENCE;
+  own.encoding = is_whole ? ENCODING_F32 : m->config->encoding;
   own.local_steps = r->local_steps;
   own.samples = r->n_samples;
   own.payload_root = r->payload_root;
   own.n_payload = r->payload.n_bytes;
-  own.chain = m->encodes_full ? chain_start(&r->payload_root) : m->own.chain;
-  if (own.sequence % MANIFEST_COPY_ROOT_EVERY == 0)
+  own.chain = is_whole ? chain_start(&r->payload_root) : m->own.chain;
+  if (m->config->is_push_sum)
+    own.mu = r->mass;
+  else if (own.sequence % MANIFEST_COPY_ROOT_EVERY == 0)
     own.copy_root = r->copy_root;
   return own;
 }
@@ -277,6 +300,7 @@ void machine_roll_forward(struct round_machine *m, size_t peer, const struct man
     return;
   bool is_raising = m->raising_above > 0;
   m->starts_chain = true;
+  m->begins_anew = m->config->is_push_sum;
   m->raising_above = proof->boot_epoch;
   machine_note(m, "rolled-back", peer,
                "it holds a newer update of ours than our store: a backup was restored or state was lost");

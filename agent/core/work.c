@@ -20,6 +20,7 @@ void trainer_job_free(struct trainer_job *job) {
   free(job->model.bytes);
   scale_done(&job->scale);
   peers_free(job->peers, job->n_peers);
+  free(job->told);
   free(job);
 }
 

@@ -86,6 +86,9 @@ struct trainer_job {
   double rate_scale;         /* JOB_TRAIN */
   uint32_t steps;            /* JOB_TRAIN: 0 = as the job file says */
   bool start_chain;          /* JOB_TRAIN */
+  bool *told;                /* JOB_TRAIN of push-sum: [n_peers] to whom mass is given; NULL: to nobody */
+  uint64_t account;          /* JOB_TRAIN of push-sum: the boot epoch, as the number of an account that begins */
+  bool begins_anew;          /* JOB_TRAIN of push-sum: the account of mass was lost, or is an old one */
   bool wants_copy_root;      /* JOB_TRAIN */
   bool whole_snapshot;       /* JOB_MERGE: answer with a half too */
   bool is_import;            /* JOB_RESTORE: the model alone, from elsewhere; answered with model and half */
@@ -117,6 +120,7 @@ struct trainer_result {
 
   struct buffer payload; /* JOB_TRAIN */
   struct digest payload_root;
+  double mass; /* push-sum: of the sum */
   struct buffer half;
   uint64_t copy_offset, n_copy; /* where x̂ stands in the half */
   struct digest copy_root;      /* Merkle root of those bytes where it was wanted, else zeros */

@@ -168,7 +168,10 @@ static void publish(struct sim_agent *a, const struct scribe_job *job, struct sc
     d->is_gathering = true;
     d->published = p->label;
   }
-  note_used(a, p, &k->copy_root);
+  struct digest copy = k->copy_root;
+  if (p->payload && a->sim->n_tail > 0) /* what is held of a sum is its numbers */
+    sim_digest(p->payload, a->sim->dims * sizeof(double), &copy);
+  note_used(a, p, &copy);
 }
 
 struct position sim_merged_find(const struct sim_durable *d, size_t agent) {

@@ -1,5 +1,6 @@
 #include "agent/sim/invariants.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,13 @@ static bool no_round_lost(struct sim_agent *a) {
   return !sim_label_is_after(a->started_from, a->machine->committed);
 }
 
+static bool mass_is_kept(struct sim_agent *a) {
+  size_t n;
+  if (!sim_config(a)->is_push_sum || a->sim->mass_is_void)
+    return true;
+  return fabs(sim_mass(a->sim, &n) - (double)n) <= 1e-6;
+}
+
 void sim_check(struct sim_agent *a, bool was_idle) {
   static const struct {
     enum sim_invariant invariant;
@@ -110,6 +118,7 @@ void sim_check(struct sim_agent *a, bool was_idle) {
                {SIM_INVARIANT_QUEUES, queues, true},
                {SIM_INVARIANT_MEMORY, memory, true},
                {SIM_INVARIANT_ROUND_ENDS, round_ends, false},
+               {SIM_INVARIANT_MASS, mass_is_kept, true},
                {SIM_INVARIANT_NO_ROUND_LOST, no_round_lost, true}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!was_idle || !table[i].is_of_machine)

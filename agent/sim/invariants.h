@@ -24,6 +24,7 @@
   X(KEY_ORDER, "key-order", "a merge takes peers in the order of their keys")                                          \
   X(WEIGHTS, "weights", "a merge is a convex combination")                                                             \
   X(COPY, "copy", "after a link a copy has the bits that its origin published at that sequence")                       \
+  X(MASS, "mass", "of push-sum, what all hold and what is on its way is the number of agents")                         \
   X(DROP_REASON, "drop-reason", "what is counted against a peer is a reason of the list")                              \
   X(OWN_MANIFEST, "own-manifest", "a manifest that is offered can be read")                                            \
   X(ROUND_ENDS, "round-ends", "a round ends within its bound")                                                         \

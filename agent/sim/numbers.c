@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/sim/parts.h"
+#include "agent/sim/sums.h"
 #include "base/must.h"
 
 static size_t model_bytes(const struct sim_agent *a) {
@@ -10,11 +11,21 @@ static size_t model_bytes(const struct sim_agent *a) {
 
 /* x ‖ x̂, as the half-step's snapshot. */
 static struct buffer half_of(const struct sim_agent *a, const double *copy) {
-  size_t n = model_bytes(a);
-  struct buffer b = {malloc(2 * n + 1), 2 * n};
+  size_t n = model_bytes(a), n_all = 2 * n + sim_sums_bytes(a);
+  struct buffer b = {malloc(n_all + 1), n_all};
   MUST(b.bytes != NULL);
   memcpy(b.bytes, a->x, n);
   memcpy(b.bytes + n, copy, n);
+  sim_sums_write(a, b.bytes + 2 * n);
+  return b;
+}
+
+static struct buffer model_of(const struct sim_agent *a) {
+  size_t n = model_bytes(a), n_all = n + sim_sums_bytes(a);
+  struct buffer b = {malloc(n_all + 1), n_all};
+  MUST(b.bytes != NULL);
+  memcpy(b.bytes, a->x, n);
+  sim_sums_write(a, b.bytes + n);
   return b;
 }
 
@@ -28,12 +39,16 @@ static void take(struct sim_agent *a, const struct buffer *half, const struct bu
   memset(a->x, 0, n);
   memset(a->copy, 0, n);
   a->has_pending = false;
-  if (half->n_bytes == 2 * n) {
+  sim_sums_open(a);
+  if (half->n_bytes >= 2 * n) {
     memcpy(a->x, half->bytes, n);
     memcpy(a->copy, half->bytes + n, n);
+    sim_sums_read(a, half->bytes + 2 * n, half->n_bytes - 2 * n);
   }
-  if (model->n_bytes == n)
+  if (model->n_bytes >= n) {
     memcpy(a->x, model->bytes, n);
+    sim_sums_read(a, model->bytes + n, model->n_bytes - n);
+  }
 }
 
 static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
@@ -54,7 +69,7 @@ static void undo(struct sim_agent *a, struct trainer_job *job, struct trainer_re
 }
 
 static void restore(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
-  bool is_whole = job->half.n_bytes == 2 * model_bytes(a) && job->model.n_bytes == model_bytes(a);
+  bool is_whole = job->half.n_bytes >= 2 * model_bytes(a) && job->model.n_bytes >= model_bytes(a);
   r->error = is_whole ? ERR_OK : ERR_TRUNCATED;
   if (is_whole)
     take(a, &job->half, &job->model);
@@ -74,6 +89,15 @@ static void step(struct sim_agent *a, const struct trainer_job *job) {
   }
 }
 
+static void encode(struct sim_agent *a, const struct trainer_job *job, struct trainer_result *r) {
+  r->payload = sim_buffer(a->x, model_bytes(a));
+  double *payload = (double *)(void *)r->payload.bytes;
+  for (size_t i = 0; i < a->sim->dims; i++) {
+    payload[i] = job->start_chain ? a->x[i] : a->x[i] - a->copy[i];
+    a->pending[i] = job->start_chain ? a->x[i] : a->copy[i] + payload[i];
+  }
+}
+
 static void train(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
   size_t n = model_bytes(a);
   MUST(!a->has_pending);
@@ -83,14 +107,13 @@ static void train(struct sim_agent *a, struct trainer_job *job, struct trainer_r
     return;
   }
   step(a, job);
-  r->payload = sim_buffer(a->x, n);
-  double *payload = (double *)(void *)r->payload.bytes;
-  for (size_t i = 0; i < a->sim->dims; i++) {
-    payload[i] = job->start_chain ? a->x[i] : a->x[i] - a->copy[i];
-    a->pending[i] = job->start_chain ? a->x[i] : a->copy[i] + payload[i];
-  }
+  if (sim_has_sums(a))
+    r->payload = sim_sums_push(a, job);
+  else
+    encode(a, job, r);
+  r->mass = a->mass.sent;
   a->has_pending = true;
-  sim_digest(r->payload.bytes, n, &r->payload_root);
+  sim_digest(r->payload.bytes, r->payload.n_bytes, &r->payload_root);
   r->payload.n_bytes = (size_t)a->sim->payload_bytes; /* said, not held */
   r->half = half_of(a, a->pending);
   r->copy_offset = n;
@@ -143,6 +166,15 @@ static enum err apply_link(struct sim_agent *a, size_t peer, const struct link_i
     return ERR_ROOT;
   if (m->n_payload != a->sim->payload_bytes)
     return ERR_LENGTH;
+  if (m->kind == MANIFEST_SUM) {
+    bool is_taken;
+    enum err e = sim_sums_take(a, peer, link, &is_taken);
+    if (is_taken) {
+      note_applied(a, peer, m);
+      check_copy(a, peer, m);
+    }
+    return e;
+  }
   const double *values = (const double *)(const void *)link->payload;
   for (size_t i = 0; i < a->sim->dims; i++)
     a->peers[peer].copy[i] = m->kind == MANIFEST_FULL ? values[i] : a->peers[peer].copy[i] + values[i];
@@ -170,7 +202,7 @@ static void adopt_median(struct sim_agent *a, const size_t *copies, size_t n) {
   MUST(v != NULL);
   for (size_t i = 0; i < a->sim->dims; i++) {
     for (size_t k = 0; k < n; k++)
-      v[k] = a->peers[copies[k]].copy[i];
+      v[k] = a->peers[copies[k]].copy[i] / (sim_has_sums(a) ? a->mass.edges[copies[k]].sum : 1);
     qsort(v, n, sizeof *v, by_value);
     a->x[i] = n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
   }
@@ -187,7 +219,7 @@ static void mix(struct sim_agent *a, const struct trainer_job *job) {
       continue;
     weights += p->weight;
     a->peers[p->peer].mixed = p->weight;
-    for (size_t i = 0; i < a->sim->dims; i++)
+    for (size_t i = 0; i < a->sim->dims && !sim_has_sums(a); i++)
       a->x[i] += p->weight * (a->peers[p->peer].copy[i] - a->copy[i]);
   }
   sim_holds(a, SIM_INVARIANT_WEIGHTS, weights >= 0 && weights <= 1);
@@ -214,7 +246,7 @@ static enum err combine(struct sim_agent *a, struct trainer_job *job) {
     e = ERR_NOT_FOUND;
   else if (job->kind == JOB_ADOPT)
     adopt_median(a, usable, n_usable);
-  else if (a->merge_is_not_finite)
+  else if (a->merge_is_not_finite && !sim_has_sums(a))
     e = ERR_MERGE_REFUSED;
   else
     mix(a, job);
@@ -224,7 +256,9 @@ static enum err combine(struct sim_agent *a, struct trainer_job *job) {
 }
 
 static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
-  if (a->has_pending)
+  if (a->has_pending && job->is_withheld && sim_has_sums(a))
+    sim_sums_take_back(a);
+  else if (a->has_pending)
     memcpy(a->copy, a->pending, model_bytes(a));
   a->has_pending = false;
   r->error = combine(a, job);
@@ -234,7 +268,7 @@ static void merge(struct sim_agent *a, struct trainer_job *job, struct trainer_r
   job->n_peers = 0;
   if (r->error == ERR_NOT_FOUND)
     return;
-  r->model = sim_buffer(a->x, model_bytes(a));
+  r->model = model_of(a);
   if (job->kind == JOB_ADOPT || job->whole_snapshot)
     r->half = half_of(a, a->copy);
 }

@@ -159,6 +159,7 @@ static void agent_free(struct sim_agent *a) {
   for (size_t i = 0; i < a->n_peers; i++)
     peer_done(&a->peers[i]);
   free(a->peers);
+  mass_done(&a->mass);
   free(a->x);
   for (size_t i = 0; i < a->n_links; i++)
     free(a->links[i].own);
@@ -279,7 +280,7 @@ void sim_link_reset(struct sim *s, size_t from, size_t to) {
 }
 
 size_t sim_held(const struct sim *s, uint64_t n) {
-  size_t held = s->dims * sizeof(double);
+  size_t held = s->dims * sizeof(double) + s->n_tail;
   return n < held ? (size_t)n : held;
 }
 
@@ -424,6 +425,7 @@ void sim_kill(struct sim *s, size_t which) {
   node_free(a->node);
   round_free(a->machine);
   sim_group_end(a);
+  mass_done(&a->mass);
   a->node = NULL;
   a->machine = NULL;
 }
@@ -443,6 +445,7 @@ void sim_durable_free(struct sim_durable *d) {
 void sim_restore(struct sim *s, size_t which, const struct sim_durable *backup) {
   struct sim_agent *a = s->agents[which];
   MUST(!a->is_alive);
+  s->mass_is_void = true;
   sim_durable_clear(&a->durable);
   if (backup)
     sim_durable_copy(&a->durable, backup);
@@ -461,6 +464,7 @@ static struct identity *identity_again(const struct identity *from) {
 size_t sim_clone(struct sim *s, size_t which) {
   const struct sim_agent *from = s->agents[which];
   size_t number = s->n_agents;
+  s->mass_is_void = true;
   struct identity *identity = identity_again(from->identity);
   s->agents = realloc(s->agents, (number + 1) * sizeof(void *));
   MUST(s->agents != NULL);

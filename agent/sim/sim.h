@@ -24,6 +24,7 @@
 #define AGENT_SIM_SIM_H
 
 #include "agent/core/cluster.h"
+#include "agent/core/mass.h"
 #include "agent/core/round_machine.h"
 #include "agent/sim/host.h"
 #include "agent/sim/invariants.h"
@@ -144,6 +145,7 @@ struct sim_agent {
   /* its trainer: [dims] */
   double *x, *copy, *pending; /* one block */
   bool has_pending;
+  struct mass mass; /* of push-sum, since JOB_LOAD */
 
   struct sim_durable durable;
 
@@ -213,6 +215,8 @@ struct sim {
   struct sim_queue queue;
   struct sim_agent **agents; /* [n_agents] */
   size_t n_agents, dims;
+  size_t n_tail;          /* bytes behind the numbers of a sum; 0: updates are no sums */
+  bool mass_is_void;      /* a disk was put back or copied: mass may be made and lost */
   uint64_t payload_bytes; /* that an update is said to have; more than what is held: SIM_PROTOCOL only */
   const struct sim_trainer *trainer;
   struct sim_link default_link; /* of pairs that are not asked for */
@@ -250,6 +254,12 @@ struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64
  * bytes are held and merged. */
 struct sim *sim_new_protocol(size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed);
 void sim_free(struct sim *s);
+
+/* From now on all agents give sums; before the first start, with numbers that are held whole. */
+void sim_push_sum(struct sim *s);
+
+/* What all hold and what is on its way among them, and how many agents that is the mass of: those that have something to go on from. */
+double sim_mass(const struct sim *s, size_t *out_n);
 
 /* `which` lists `other` and has its address; it does not list it any more. Before a start. */
 void sim_learn(struct sim *s, size_t which, size_t other);

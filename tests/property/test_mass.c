@@ -21,7 +21,7 @@ struct site {
   bool is_here;
   struct mass mass; /* edges of all N, its own unused */
   float z[P], sum[P], copies[N][P];
-  uint64_t boot_epoch, sequence;
+  uint64_t account, sequence;
   bool has_taken[N]; /* of ours, as it told */
   struct sum_sent kept[KEPT];
 };
@@ -30,10 +30,10 @@ static struct site sites[N];
 static double n_now; /* what Σμ is to be */
 static struct rng rng;
 
-static void join(size_t i, uint64_t boot_epoch) {
+static void join(size_t i, uint64_t account) {
   struct site *s = &sites[i];
   mass_done(&s->mass);
-  *s = (struct site){.is_here = true, .boot_epoch = boot_epoch};
+  *s = (struct site){.is_here = true, .account = account};
   ck_assert_int_eq(mass_open(N, N, &s->mass), ERR_OK);
   for (size_t k = 0; k < P; k++)
     s->z[k] = (float)rng_unit(&rng);
@@ -44,7 +44,7 @@ static void join(size_t i, uint64_t boot_epoch) {
 
 static double on_its_way(size_t from, size_t to) {
   const struct mass_edge *at = &sites[to].mass.edges[from];
-  bool is_one = at->has_base && at->boot_epoch == sites[from].boot_epoch;
+  bool is_one = at->has_base && at->account == sites[from].account;
   return is_one ? sites[from].mass.edges[to].told - at->taken : 0;
 }
 
@@ -83,7 +83,7 @@ static void publish(size_t i, const struct graph *g) {
 
 static void receive(size_t i, size_t from, const struct sum_sent *m) {
   struct site *s = &sites[i];
-  const struct mass_claim claim = {m->mass, m->told[i], sites[from].boot_epoch, m->sequence};
+  const struct mass_claim claim = {m->mass, m->told[i], sites[from].account, m->sequence};
   struct mass_taken taken;
   double u[P], before = s->mass.mu;
   ck_assert_int_eq(mass_take(&s->mass, from, &claim, &taken), ERR_OK);
@@ -108,7 +108,7 @@ static void exchange(size_t i, size_t from, double loss) {
     receive(i, from, &s->kept[(s->sequence - back) % KEPT]);
     holds();
   }
-  if (sites[i].mass.edges[from].has_base && sites[i].mass.edges[from].boot_epoch == s->boot_epoch &&
+  if (sites[i].mass.edges[from].has_base && sites[i].mass.edges[from].account == s->account &&
       rng_unit(&rng) >= loss)
     sites[from].has_taken[i] = true;
 }

@@ -7,7 +7,7 @@ import unittest
 from agents import Swarm, main, ring, starling
 
 QUICK = {"round": {"deadline_min_s": 0.5, "deadline_max_s": 2, "meet_s": 5}}
-MAGIC = b"starling-agent-trace 2\n"
+MAGIC = b"starling-agent-trace 3\n"
 HEAD = struct.Struct("<IBBHQ")
 WRITE, CHECKPOINT = 24, 31  # kinds of agent/core/record.h
 

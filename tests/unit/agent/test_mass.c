@@ -15,7 +15,7 @@ static struct mass of(size_t n) {
 }
 
 static struct mass_claim claim(uint64_t sequence, double sum, double told) {
-  return (struct mass_claim){.sum = sum, .told = told, .boot_epoch = 1, .sequence = sequence};
+  return (struct mass_claim){.sum = sum, .told = told, .account = 1, .sequence = sequence};
 }
 
 static double take(struct mass *m, uint64_t sequence, double sum, double told) {
@@ -78,7 +78,7 @@ START_TEST(a_new_beginning_is_another_base) {
   take(&m, 5, 7, 2);
   struct mass_claim anew = claim(6, 1, 0);
   struct mass_taken taken;
-  anew.boot_epoch = 2;
+  anew.account = 2;
   ck_assert_int_eq(mass_take(&m, 0, &anew, &taken), ERR_OK);
   ck_assert_int_eq(taken.what, MASS_BASE);
   ck_assert_double_eq(take(&m, 7, 7.5, 2.5), 0); /* of the time before */
@@ -112,19 +112,22 @@ END_TEST
 
 START_TEST(a_tail_tells_each_its_own) {
   struct mass m = of(N);
-  uint8_t bytes[N * MASS_TOLD_BYTES];
+  uint8_t bytes[MASS_ACCOUNT_BYTES + 2 * MASS_TOLD_BYTES];
   double told;
-  ck_assert_uint_eq(mass_tail_bytes(&m), 0);
+  uint64_t account;
+  m.account = 77;
+  ck_assert_uint_eq(mass_tail_bytes(&m), MASS_ACCOUNT_BYTES);
   mass_push(&m, (const bool[]){true, false, true});
-  ck_assert_uint_eq(mass_tail_bytes(&m), 2 * MASS_TOLD_BYTES);
+  ck_assert_uint_eq(mass_tail_bytes(&m), sizeof bytes);
   mass_tail_write(&m, bytes);
   for (size_t i = 0; i < N; i++) {
-    ck_assert_int_eq(mass_tail_read(bytes, 2 * MASS_TOLD_BYTES, &m.edges[i].peer, &told), ERR_OK);
+    ck_assert_int_eq(mass_tail_read(bytes, sizeof bytes, &m.edges[i].peer, &account, &told), ERR_OK);
+    ck_assert_uint_eq(account, 77);
     ck_assert_double_eq(told, m.edges[i].told);
   }
-  ck_assert_int_eq(mass_tail_read(bytes, MASS_TOLD_BYTES + 1, &m.edges[0].peer, &told), ERR_ENCODING);
-  memcpy(bytes + MASS_TOLD_BYTES, bytes, 32); /* one is there twice */
-  ck_assert_int_eq(mass_tail_read(bytes, 2 * MASS_TOLD_BYTES, &m.edges[0].peer, &told), ERR_ENCODING);
+  ck_assert_int_eq(mass_tail_read(bytes, sizeof bytes - 1, &m.edges[0].peer, &account, &told), ERR_ENCODING);
+  memcpy(bytes + MASS_ACCOUNT_BYTES + MASS_TOLD_BYTES, bytes + MASS_ACCOUNT_BYTES, 32); /* one is there twice */
+  ck_assert_int_eq(mass_tail_read(bytes, sizeof bytes, &m.edges[0].peer, &account, &told), ERR_ENCODING);
   mass_done(&m);
 }
 END_TEST
@@ -141,6 +144,10 @@ START_TEST(it_comes_back_by_the_keys) {
   ck_assert_int_eq(mass_read(&other, bytes, n), ERR_OK);
   ck_assert_double_eq(other.mu, m.mu);
   ck_assert_double_eq(other.sent, m.sent);
+  ck_assert_uint_eq(mass_measure(bytes, n), n);
+  ck_assert_uint_eq(mass_measure(bytes, n - 1), 0);
+  ck_assert_uint_eq(mass_find(bytes, &m.edges[2].peer), 2);
+  ck_assert_uint_eq(mass_find(bytes, &other.edges[1].peer), SIZE_MAX);
   ck_assert_double_eq(other.edges[0].taken, 2);
   ck_assert(other.edges[0].has_base && other.edges[0].sequence == 5);
   ck_assert_double_eq(other.edges[1].told, 0);
@@ -149,7 +156,7 @@ START_TEST(it_comes_back_by_the_keys) {
     ck_assert_int_eq(mass_read(&other, bytes, cut), ERR_TRUNCATED);
   static const double bad[] = {NAN, 0, -1, INFINITY};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    memcpy(bytes, &bad[i], sizeof *bad);
+    memcpy(bytes + 8, &bad[i], sizeof *bad);
     ck_assert_int_eq(mass_read(&other, bytes, n), ERR_CORRUPT);
   }
   ck_assert_double_eq(other.mu, m.mu);
@@ -164,11 +171,12 @@ START_TEST(who_lost_its_state_begins_with_one) {
   take(&m, 5, 7, 2);
   mass_push(&m, (const bool[]){true, true, true});
   double sent = m.sent, lost = m.mu;
-  mass_begin_anew(&m);
+  mass_begin_anew(&m, 3);
+  ck_assert_uint_eq(m.account, 3);
   ck_assert_double_eq(m.mu, 1);
   ck_assert_double_eq(m.sent, sent);
   ck_assert_double_eq(m.written_off, lost);
-  ck_assert_uint_eq(mass_tail_bytes(&m), 0);
+  ck_assert_uint_eq(mass_tail_bytes(&m), MASS_ACCOUNT_BYTES);
   ck_assert_double_eq(take(&m, 6, 7.5, 2.5), 0);
   mass_done(&m);
 }
