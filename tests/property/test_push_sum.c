@@ -40,6 +40,16 @@ START_TEST(whoever_hears_of_others_takes_and_gives) {
 }
 END_TEST
 
+static uint64_t newest(const struct sim *f) {
+  uint64_t round = 0;
+  for (size_t i = 0; i < N; i++) {
+    uint64_t own = f->agents[i]->durable.committed.round;
+    round = own > round ? own : round;
+  }
+  HOLDS(f->now_ms < 20000000);
+  return round;
+}
+
 START_TEST(a_fifth_of_all_lost_and_agents_that_come_and_go) {
   struct sim *f = flock_of_sums();
   struct rng rng;
@@ -54,7 +64,8 @@ START_TEST(a_fifth_of_all_lost_and_agents_that_come_and_go) {
     for (size_t k = 0; k < N; k++)
       if (!f->agents[k]->is_alive && (r % 10 == 5 || k != i))
         sim_start(f, k);
-    HOLDS(flock_until_round(f, i == 0 ? 1 : 0, r + 5, f->now_ms + 1000000));
+    while (newest(f) < r + 5)
+      sim_run(f, 1000);
   }
   HOLDS(fabs(sim_mass(f, &n) - N) < 1e-6 && n == N);
   flock_free(f);
