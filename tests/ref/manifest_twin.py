@@ -54,14 +54,14 @@ def pattern(n):
     return bytes((i * 7 + i // CHUNK) % 256 for i in range(n))
 
 
-def manifest(key, kind, encoding, sequence, payload_root, length, copy_root):
+def manifest(key, kind, encoding, sequence, payload_root, length, copy_root, mu=1.0, chain=bytes([0x55]) * 32):
     fill = {name: bytes([value]) * size
             for name, value, size in (("swarm", 0x11, 16), ("job", 0x22, 32), ("schema", 0x33, 32),
-                                      ("contract", 0x44, 32), ("chain", 0x55, 32))}
+                                      ("contract", 0x44, 32))}
     body = struct.pack("<BBBB", 1, kind, encoding, 0)
     body += fill["swarm"] + fill["job"] + fill["schema"] + fill["contract"] + raw(key)
-    body += struct.pack("<QQQHHIId", 0x0102030405060708, sequence, 419, 2, 3, 1234, 5678, 1.0)
-    body += fill["chain"] + payload_root + struct.pack("<Q", length) + copy_root
+    body += struct.pack("<QQQHHIId", 0x0102030405060708, sequence, 419, 2, 3, 1234, 5678, mu)
+    body += chain + payload_root + struct.pack("<Q", length) + copy_root
     body += bytes(32 + 32 + 8 + 8 + 13)
     return body + key.sign(b"starling/v1/manifest\0" + body)
 
@@ -115,6 +115,7 @@ def vectors():
         "manifest_none": manifest(key, 0, 5, 32, bytes(32), 0, bytes(32)),
         "manifest_difference": manifest(key, 1, 1, 33, some_root, 203530, bytes(32)),
         "manifest_full": manifest(key, 2, 0, 48, some_root, 407060, some_copy),
+        "manifest_sum": manifest(key, 3, 0, 48, some_root, 407060, bytes(32), 2.375, h(some_root)),
         "job_file": job_file(key, swarm, "inspection", 2, "night", b"job: inspection\nversion: 2\nrun_label: night\n"),
         "statement": statement(key, swarm, 0x0102030405060708, 2, 0, "mec-07", "tcp://10.0.0.7:7411 tcp://[fd00::7]:7411"),
         "statement_leaves": statement(key, swarm, 1, 3, 1, "", ""),

@@ -475,6 +475,70 @@ START_TEST(a_lost_session_forgets_what_was_under_way_and_keeps_what_waits) {
 }
 END_TEST
 
+/* Each sum is all that there was before it. */
+static struct manifest sum(uint64_t sequence) {
+  struct manifest m = manifest(MANIFEST_SUM, sequence);
+  m.payload_root = root(sequence, MANIFEST_SUM);
+  m.chain = chain_start(&m.payload_root);
+  m.n_payload = FULL;
+  return m;
+}
+
+START_TEST(a_sum_goes_on_from_whatever_was_there) {
+  in.takes_sums = true;
+  newest(3);
+  ck_assert_int_eq(wire.kind, MANIFEST_FULL);
+  tell(sum(3), ERR_OK);
+  deliver();
+  ck_assert(inbox_has_copy(&in) && inbox_is_current(&in));
+  ck_assert_uint_eq(merge(3, SIZE_MAX), 1);
+  tell(sum(7), ERR_OK); /* what was lost between is in it */
+  ck_assert_uint_eq(wire.n_fetched, 2);
+  deliver();
+  ck_assert_uint_eq(in.held.position.sequence, 7);
+  ck_assert_uint_eq(merge(6, SIZE_MAX), 0); /* of a later round */
+  tell(sum(5), ERR_REPLAY);
+  struct manifest after = manifest(MANIFEST_NONE, 8);
+  after.chain = in.held.position.chain;
+  tell(after, ERR_OK);
+  ck_assert_uint_eq(in.held.position.sequence, 8);
+  ck_assert_uint_eq(merge(7, 0), 1); /* it is broken: the same is got again */
+  ck_assert(!inbox_has_copy(&in));
+  now_ms += ANSWER_MS;
+  pump();
+  ck_assert_int_eq(wire.kind, MANIFEST_FULL);
+  tell(sum(7), ERR_OK);
+  deliver();
+  ck_assert(inbox_has_copy(&in));
+}
+END_TEST
+
+START_TEST(sums_and_differences_do_not_mix) {
+  tell(sum(1), ERR_ENCODING);
+  in.takes_sums = true;
+  tell(full(1), ERR_ENCODING);
+  tell(difference(2), ERR_ENCODING);
+  ck_assert_uint_eq(wire.n_fetched, 0);
+  tell(sum(1), ERR_OK);
+  ck_assert_uint_eq(wire.n_fetched, 1);
+}
+END_TEST
+
+START_TEST(a_full_queue_of_sums_loses_the_oldest) {
+  in.takes_sums = true;
+  for (uint64_t s = 1; s <= KEEP_PAYLOADS; s++) {
+    tell(sum(s), ERR_OK);
+    deliver();
+  }
+  inbox_want_full(&in);
+  tell(sum(KEEP_PAYLOADS + 1), ERR_OK);
+  deliver();
+  ck_assert_uint_eq(in.n_queue, KEEP_PAYLOADS);
+  ck_assert_uint_eq(in.queue[0].manifest.sequence, 2);
+  ck_assert_uint_eq(in.held.position.sequence, KEEP_PAYLOADS + 1);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN_AROUND(
       "inbox", 0, setup, teardown, nothing_is_asked_of_who_has_nothing,
@@ -489,5 +553,6 @@ int main(void) {
       the_copy_before_kinds_none_heals_a_broken_one, a_full_queue_stops_fetching_but_not_the_full_copy,
       a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
       without_room_for_both_what_waits_gives_way_to_the_full_copy,
-      a_lost_session_forgets_what_was_under_way_and_keeps_what_waits);
+      a_lost_session_forgets_what_was_under_way_and_keeps_what_waits, a_sum_goes_on_from_whatever_was_there,
+      sums_and_differences_do_not_mix, a_full_queue_of_sums_loses_the_oldest);
 }

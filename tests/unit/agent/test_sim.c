@@ -356,6 +356,10 @@ static void spoil_copy(struct sim_agent *a) {
   a->peers[0].copy[1] += 1;
 }
 
+static void make_mass(struct sim_agent *a) {
+  a->mass.mu += 1e-3;
+}
+
 static void count_a_fault(struct sim_agent *a) {
   right.count(a, 0, ERR_NO_MEMORY);
 }
@@ -410,10 +414,12 @@ START_TEST(what_must_hold_is_looked_at) {
       [SIM_INVARIANT_ROUND_ENDS] = lose_jobs,          [SIM_INVARIANT_NO_ROUND_LOST] = go_back,
       [SIM_INVARIANT_SAID_IS_DURABLE] = say_too_much,  [SIM_INVARIANT_ONCE] = merge_again,
       [SIM_INVARIANT_REFUSED] = mix_other_weight,      [SIM_INVARIANT_NOT_BLAMED] = blame,
-      [SIM_INVARIANT_CONVERGES] = drift_apart,
+      [SIM_INVARIANT_CONVERGES] = drift_apart,         [SIM_INVARIANT_MASS] = make_mass,
   };
   struct sim *s = ring_new(3, 1);
   uint64_t broken = 0;
+  if (_i == SIM_INVARIANT_MASS)
+    sim_push_sum(s);
   s->watch = (struct sim_watch){.context = &broken, .broken = collect};
   sim_start_all(s);
   sim_run(s, MINUTE_MS);

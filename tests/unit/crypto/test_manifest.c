@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "base/limits.h"
 #include "crypto/manifest.h"
 #include "crypto/random.h"
@@ -13,6 +15,7 @@ enum {
   AT_ENCODING = 2,
   AT_ZERO = 3,
   AT_MU = 184,
+  AT_CHAIN = 192,
   AT_PAYLOAD_ROOT = 224,
   AT_LENGTH = 256,
   AT_COPY_ROOT = 264,
@@ -63,7 +66,12 @@ static struct manifest manifest_sample(enum manifest_kind kind) {
     m.sequence = 48;
     m.payload_root = digest_filled(0x66);
     m.n_payload = 407060;
-    m.copy_root = digest_filled(0x77);
+    if (kind == MANIFEST_SUM) {
+      m.mu = 2.375;
+      m.chain = chain_start(&m.payload_root);
+    } else {
+      m.copy_root = digest_filled(0x77);
+    }
   }
   struct identity *id = identity_sample();
   manifest_sign(&m, id);
@@ -71,11 +79,12 @@ static struct manifest manifest_sample(enum manifest_kind kind) {
   return m;
 }
 
-static const enum manifest_kind kinds[] = {MANIFEST_NONE, MANIFEST_DIFFERENCE, MANIFEST_FULL};
+static const enum manifest_kind kinds[] = {MANIFEST_NONE, MANIFEST_DIFFERENCE, MANIFEST_FULL, MANIFEST_SUM};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 START_TEST(golden) {
-  static const char *const names[] = {"manifest_none", "manifest_difference", "manifest_full"};
+  static const char *const names[] = {"manifest_none", "manifest_difference", "manifest_full",
+                                       "manifest_sum"};
   for (size_t i = 0; i < N_KINDS; i++) {
     struct manifest m = manifest_sample(kinds[i]);
     uint8_t bytes[MANIFEST_BYTES];
@@ -88,7 +97,7 @@ END_TEST
 /* A copy stands where its update leads: at the chain after a difference, at that of a full one. */
 START_TEST(of_a_copy) {
   const struct digest root = digest_filled(0x88);
-  for (size_t i = 1; i < N_KINDS; i++) {
+  for (size_t i = 1; i < N_KINDS - 1; i++) { /* a sum has none: it is one */
     struct manifest update = manifest_sample(kinds[i]), copy = manifest_of_copy(&update, &root, 4000), back;
     struct digest after = kinds[i] == MANIFEST_FULL ? update.chain : chain_next(&update.chain, &update.payload_root);
     struct identity *id = identity_sample();
@@ -178,6 +187,10 @@ START_TEST(every_rule_has_its_error) {
       {"zero byte", MANIFEST_FULL, AT_ZERO, 1, ERR_MESSAGE},
       {"mu not 1", MANIFEST_FULL, AT_MU, 1, ERR_MESSAGE},
       {"mu infinite", MANIFEST_FULL, AT_MU + 7, 0x7f, ERR_MESSAGE},
+      {"mu of a sum below 0", MANIFEST_SUM, AT_MU + 7, 0xc0, ERR_MASS},
+      {"sum in another encoding", MANIFEST_SUM, AT_ENCODING, ENCODING_F16, ERR_ENCODING},
+      {"sum of another chain", MANIFEST_SUM, AT_CHAIN, 1, ERR_CHAIN},
+      {"copy root of a sum", MANIFEST_SUM, AT_COPY_ROOT, 1, ERR_MESSAGE},
       {"payload too long", MANIFEST_FULL, AT_LENGTH + 4, 1, ERR_LENGTH},
       {"copy root out of place", MANIFEST_DIFFERENCE, AT_COPY_ROOT, 1, ERR_MESSAGE},
       {"copy root of nothing", MANIFEST_NONE, AT_COPY_ROOT, 1, ERR_MESSAGE},
@@ -200,6 +213,13 @@ START_TEST(mu_that_is_no_number_is_refused) {
   manifest_write(&m, bytes);
   memset(bytes + AT_MU, 0xff, 8);
   assert_refused(bytes, sizeof bytes, ERR_MESSAGE, "NaN");
+  static const double no_masses[] = {NAN, INFINITY, -INFINITY, 0, -1};
+  for (size_t i = 0; i < sizeof no_masses / sizeof *no_masses; i++) {
+    struct manifest sum = manifest_sample(MANIFEST_SUM);
+    sum.mu = no_masses[i];
+    manifest_write(&sum, bytes);
+    assert_refused(bytes, sizeof bytes, ERR_MASS, "no mass");
+  }
 }
 END_TEST
 
