@@ -84,7 +84,7 @@
   X(NO_ROOM, "no-room", "its disk has no room for an update")                                                          \
   X(POOL, "pool", "its pooled scaling differs: pooled needs every site to have every other as a peer")                 \
   X(GROUP, "group", "it is of another group of sites, or not placed yet")                                              \
-  X(NOT_NEIGHBOUR, "not-neighbour", "the job's topology does not put it beside this agent")                     \
+  X(NOT_NEIGHBOUR, "not-neighbour", "the job's topology does not put it beside this agent")                            \
   X(MASS, "mass", "it claims to have given more mass than it can have had")
 
 enum err {

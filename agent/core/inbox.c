@@ -132,9 +132,9 @@ static enum err offer_put(struct inbox *in, const struct manifest *m) {
 }
 
 static bool is_next(const struct inbox *in, const struct manifest *m) {
-  return !in->needs_full && m->kind != MANIFEST_FULL && m->kind != MANIFEST_SUM && m->sequence == in->held.position.sequence + 1;
+  return !in->needs_full && m->kind != MANIFEST_FULL && m->kind != MANIFEST_SUM &&
+         m->sequence == in->held.position.sequence + 1;
 }
-
 
 /* The peer has published nothing yet: there is no copy to get before. */
 static bool has_no_chain(const struct manifest *m) {

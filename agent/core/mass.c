@@ -7,7 +7,7 @@
 #include "base/must.h"
 
 enum {
-  HEAD_BYTES = 5 * 8, /* account, mu, sent, written off, number of edges */
+  HEAD_BYTES = 5 * 8,                  /* account, mu, sent, written off, number of edges */
   EDGE_BYTES = 32 + 8 + 3 * 8 + 2 * 8, /* key, has a base u64, told, taken, sum, place */
 };
 

@@ -36,15 +36,15 @@ enum {
 
 struct mass_edge {
   struct identity_key peer;
-  double told;         /* to it so far */
-  bool has_base;       /* a sum of its was taken: */
-  double taken, sum;   /* what it told us until then, the mass of that sum … */
+  double told;                /* to it so far */
+  bool has_base;              /* a sum of its was taken: */
+  double taken, sum;          /* what it told us until then, the mass of that sum … */
   uint64_t account, sequence; /* … and its place */
-  double told_before; /* the last push */
+  double told_before;         /* the last push */
 };
 
 struct mass {
-  uint64_t account; /* 0: nothing was given yet */
+  uint64_t account;   /* 0: nothing was given yet */
   double mu, sent;    /* held; of the own sum, which begins with 1 */
   double written_off; /* by oneself: it was on its way, and is taken by nobody */
   size_t n_agents;    /* in the job, at most */

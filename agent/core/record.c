@@ -175,8 +175,8 @@ static const struct field train_fields[] = {
 #define OF(form, ...) FIELD_##form(struct trainer_job, __VA_ARGS__)
     OF(LABEL, label),      OF(ANY, half.n_bytes),     OF(ANY, model.n_bytes),   OF(ANY, rate_scale),
     OF(ANY, steps),        OF(BOOL, start_chain),     OF(BOOL, whole_snapshot), OF(BOOL, is_import),
-    OF(BOOL, is_withheld), OF(BOOL, wants_copy_root), OF(ANY, n_peers),
-    OF(ANY, account),      OF(BOOL, begins_anew),
+    OF(BOOL, is_withheld), OF(BOOL, wants_copy_root), OF(ANY, n_peers),         OF(ANY, account),
+    OF(BOOL, begins_anew),
 #undef OF
 };
 

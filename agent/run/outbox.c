@@ -115,7 +115,9 @@ void outbox_shrink(struct outbox *o) {
 
 /* What serves as the full copy of a publication: a chain start is one itself, and so is a sum. */
 static const struct served *full_copy(const struct publication *p) {
-  const struct served *s = p->update.manifest.kind != MANIFEST_DIFFERENCE && p->update.manifest.kind != MANIFEST_NONE ? &p->update : &p->copy.of;
+  const struct served *s = p->update.manifest.kind != MANIFEST_DIFFERENCE && p->update.manifest.kind != MANIFEST_NONE
+                               ? &p->update
+                               : &p->copy.of;
   return s->fd >= 0 ? s : NULL;
 }
 

@@ -108,8 +108,7 @@ static void exchange(size_t i, size_t from, double loss) {
     receive(i, from, &s->kept[(s->sequence - back) % KEPT]);
     holds();
   }
-  if (sites[i].mass.edges[from].has_base && sites[i].mass.edges[from].account == s->account &&
-      rng_unit(&rng) >= loss)
+  if (sites[i].mass.edges[from].has_base && sites[i].mass.edges[from].account == s->account && rng_unit(&rng) >= loss)
     sites[from].has_taken[i] = true;
 }
 

@@ -144,6 +144,6 @@ END_TEST
 int main(void) {
   return SUITE_RUN_WITHIN("push-sum", 120, whoever_hears_of_others_takes_and_gives,
                           a_fifth_of_all_lost_and_agents_that_come_and_go,
-                          who_is_away_is_given_nothing_and_finds_what_was_its,
-                          who_claims_more_than_there_is_is_refused, whose_disk_was_put_back_begins_with_one);
+                          who_is_away_is_given_nothing_and_finds_what_was_its, who_claims_more_than_there_is_is_refused,
+                          whose_disk_was_put_back_begins_with_one);
 }

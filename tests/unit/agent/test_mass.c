@@ -91,11 +91,11 @@ START_TEST(lies_are_refused) {
   static const struct {
     double sum, told;
   } lies[] = {
-      {NAN, 2.5}, {INFINITY, 2.5}, {-1, 2.5},  {0, 0},    {7.5, NAN}, {7.5, INFINITY}, {7.5, -1},
-      {7.5, 2.6}, /* more than it grew by */
-      {6.9, 2},   /* it fell */
-      {7.5, 1.9}, /* what it told fell */
-      {11.1, 6},  /* two pushes of four agents' mass at most: 4 */
+      {NAN, 2.5}, {INFINITY, 2.5}, {-1, 2.5}, {0, 0},
+      {7.5, NAN}, {7.5, INFINITY}, {7.5, -1}, {7.5, 2.6}, /* more than it grew by */
+      {6.9, 2},                                           /* it fell */
+      {7.5, 1.9},                                         /* what it told fell */
+      {11.1, 6},                                          /* two pushes of four agents' mass at most: 4 */
   };
   for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
     struct mass m = of(N);

@@ -83,8 +83,7 @@ static const enum manifest_kind kinds[] = {MANIFEST_NONE, MANIFEST_DIFFERENCE, M
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 START_TEST(golden) {
-  static const char *const names[] = {"manifest_none", "manifest_difference", "manifest_full",
-                                       "manifest_sum"};
+  static const char *const names[] = {"manifest_none", "manifest_difference", "manifest_full", "manifest_sum"};
   for (size_t i = 0; i < N_KINDS; i++) {
     struct manifest m = manifest_sample(kinds[i]);
     uint8_t bytes[MANIFEST_BYTES];

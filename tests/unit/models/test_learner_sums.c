@@ -1,6 +1,6 @@
 /* Push-sum with learners: two of them, and what is personal. */
-#include "models/learner_sums.h"
 #include "models/floats.h"
+#include "models/learner_sums.h"
 #include "tests/unit/models/toy.h"
 #include "tests/unit/suite.h"
 
@@ -21,15 +21,13 @@ static void site_init(struct site *s, uint64_t data) {
   s->schema = toy_schema(personal_head, &s->contract);
   s->train = toy_clouds(data, 60, N_INPUTS, N_CLASSES);
   s->mu = s->sent = 1;
-  struct learner_config c = {.schema = s->schema,
-                             .train = {.epochs = 1,
-                                       .batch = 16,
-                                       .learning_rate = 0.05,
-                                       .optimiser = {.kind = OPTIMISER_SGD, .momentum = 0.9}},
-                             .codec = {CODEC_F32, 0},
-                             .init = {{9}},
-                             .train_seed = data,
-                             .n_copies = 2};
+  struct learner_config c = {
+      .schema = s->schema,
+      .train = {.epochs = 1, .batch = 16, .learning_rate = 0.05, .optimiser = {.kind = OPTIMISER_SGD, .momentum = 0.9}},
+      .codec = {CODEC_F32, 0},
+      .init = {{9}},
+      .train_seed = data,
+      .n_copies = 2};
   schema_hash(s->schema, &kit_digest, &c.schema_hash);
   const struct dataset *const tests[N_TEST_SETS] = {0};
   ck_assert_int_eq(learner_open(&c, &s->l), ERR_OK);
