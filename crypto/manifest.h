@@ -73,7 +73,8 @@ void manifest_write(const struct manifest *m, uint8_t out_bytes[MANIFEST_BYTES])
 
 /* Reads and checks the form, not the signature. ERR_TRUNCATED or ERR_TRAILING (length), ERR_VERSION, ERR_ENCODING,
  * ERR_LENGTH (payload empty or above the wire's maximum; of kind none: not empty), ERR_MESSAGE (unknown kind, a value that
- * must be zero is not, mu not 1, a copy root where none belongs), ERR_MASS (of a sum: mu is not a mass), ERR_CHAIN (a sum whose chain is
+ * must be zero is not, mu not 1, a copy root where none belongs), ERR_MASS (of a sum: mu is not a mass), ERR_CHAIN (a sum whose
+ * chain is
  * not that of its own root). */
 MUST_USE enum err manifest_read(const void *bytes, size_t n, struct manifest *out_manifest);
 

@@ -21,7 +21,8 @@ void learner_push_back(struct learner *l, const struct push *p);
 /* μ·x of what is shared, to be given to learner_gather_end; NULL: no memory. */
 double *learner_gather_begin(struct learner *l, double mass);
 
-/* A peer's sum becomes its copy, and u grows by `share` of what it grew by; 0: it is the first one. ERR_LENGTH, ERR_NON_FINITE: nothing
+/* A peer's sum becomes its copy, and u grows by `share` of what it grew by; 0: it is the first one. ERR_LENGTH, ERR_NON_FINITE:
+ * nothing
  * has changed. */
 MUST_USE enum err learner_gather(struct learner *l, size_t copy, double share, const uint8_t *bytes, size_t n_bytes,
                                  double *u);

@@ -96,7 +96,8 @@ void inbox_done(struct inbox *in);
 void inbox_newest(struct inbox *in, const struct position *newest);
 
 /* A verified manifest. ERR_OK: welcome, or already known (a resend); ERR_REPLAY: an old difference below what is held;
- * ERR_EQUIVOCATION: another root at a known position; ERR_ENCODING: a sum where there are none, or anything else where there are; ERR_CHAIN: it does not continue what is held (a full copy will); ERR_NO_MEMORY: it can be asked for again. */
+ * ERR_EQUIVOCATION: another root at a known position; ERR_ENCODING: a sum where there are none, or anything else where there are;
+ * ERR_CHAIN: it does not continue what is held (a full copy will); ERR_NO_MEMORY: it can be asked for again. */
 MUST_USE enum err inbox_manifest(struct inbox *in, const struct manifest *m);
 
 /* The fetched payload, moved in; without memory for its place it is as if it had not come. */

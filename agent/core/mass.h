@@ -1,14 +1,18 @@
 /* The mass of push-sum: how much an agent holds, what it has given to whom, what it has taken of whom.
  *
- * For each peer there is one number that only grows, what it was told so far, and the same number at the other end, what it has taken:
+ * For each peer there is one number that only grows, what it was told so far, and the same number at the other end, what it has
+ * taken:
  * their difference is on its way. A message that is lost, late, doubled or old changes neither, so that
  *
  *   Σ μ of all agents + Σ on its way = the number of agents
  *
- * holds whatever happens between them. A peer that is not reached is told no more, and what is on its way to it waits for it. Who begins
- * anew begins another account with mass 1: what it held, and what was on its way to it, is written off. An account has a number, the boot
+ * holds whatever happens between them. A peer that is not reached is told no more, and what is on its way to it waits for it. Who
+ * begins
+ * anew begins another account with mass 1: what it held, and what was on its way to it, is written off. An account has a number,
+ * the boot
  * epoch in which it began, that is higher than that of any before it.
- * What is told is told by a part of a sum (models/merging/push_sum.h) whose own mass is the manifest's mu. Of an increase of the sum, a
+ * What is told is told by a part of a sum (models/merging/push_sum.h) whose own mass is the manifest's mu. Of an increase of the
+ * sum, a
  * peer that was told all of it takes all, and one that was told less that much less.
  * Nobody gives away so much that less than MASS_LEAST stays with it: z = u/μ is never a division by less.
  *
@@ -85,7 +89,8 @@ struct mass_taken {
   double share;
 };
 
-/* ERR_MASS, with nothing changed: numbers that are not finite, or that fell; more than the sum grew by; a sum that grew by more than so
+/* ERR_MASS, with nothing changed: numbers that are not finite, or that fell; more than the sum grew by; a sum that grew by more
+ * than so
  * many pushes can give where all agents together have as much mass as there are agents. */
 MUST_USE enum err mass_take(struct mass *m, size_t edge, const struct mass_claim *claim, struct mass_taken *out_taken);
 
@@ -103,7 +108,8 @@ void mass_tail_write(const struct mass *m, uint8_t *out_bytes);
 MUST_USE enum err mass_tail_read(const uint8_t *bytes, size_t n_bytes, const struct identity_key *own,
                                  uint64_t *out_account, double *out_told);
 
-/* All of it, for a snapshot. Reading finds each peer by its key: one that is not ours is left, with what waited for it written off, one that
+/* All of it, for a snapshot. Reading finds each peer by its key: one that is not ours is left, with what waited for it written
+ * off, one that
  * is new has nothing. ERR_CORRUPT, ERR_TRUNCATED, ERR_TRAILING: *m is as it was. */
 size_t mass_bytes(const struct mass *m);
 void mass_write(const struct mass *m, uint8_t *out_bytes);

@@ -258,7 +258,8 @@ void sim_free(struct sim *s);
 /* From now on all agents give sums; before the first start, with numbers that are held whole. */
 void sim_push_sum(struct sim *s);
 
-/* What all hold and what is on its way among them, and how many agents that is the mass of: those that have something to go on from. */
+/* What all hold and what is on its way among them, and how many agents that is the mass of: those that have something to go on
+ * from. */
 double sim_mass(const struct sim *s, size_t *out_n);
 
 /* `which` lists `other` and has its address; it does not list it any more. Before a start. */

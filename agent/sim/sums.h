@@ -1,4 +1,5 @@
-/* Push-sum among simulated agents that train numbers: sums of doubles, with the account that deployed agents have (agent/core/mass.h). */
+/* Push-sum among simulated agents that train numbers: sums of doubles, with the account that deployed agents have
+ * (agent/core/mass.h). */
 #ifndef AGENT_SIM_SUMS_H
 #define AGENT_SIM_SUMS_H
 

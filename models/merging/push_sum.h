@@ -1,8 +1,10 @@
 /* Push-sum: averaging over directed edges, whose weights only the sender knows.
  *
- * An agent holds u and a mass μ, and z = u/μ is what is trained, judged and served. To each of those whom it tells it gives an equal
+ * An agent holds u and a mass μ, and z = u/μ is what is trained, judged and served. To each of those whom it tells it gives an
+ * equal
  * part of both and keeps one itself, so that Σ u and Σ μ are what they were, whoever tells whom. What travels is not a part but the
- * sum σ of all parts so far, one array for all: who has it takes what it grew by since the last one taken, and a sum that was lost is
+ * sum σ of all parts so far, one array for all: who has it takes what it grew by since the last one taken, and a sum that was
+ * lost is
  * in the next one. u is not stored: it is μ·z, and what rounding of σ leaves stays with the sender.
  *
  * The masses are the caller's (agent/core/mass.h); here are the arrays that go with them. All sums in double, element by element:

@@ -1,4 +1,5 @@
-/* Push-sum over messages that are lost, late, doubled and out of order, among agents that come and go: no mass is lost or made. And what
+/* Push-sum over messages that are lost, late, doubled and out of order, among agents that come and go: no mass is lost or made.
+ * And what
  * it is for: on a directed graph it finds the mean, which plain averaging with the same weights does not. */
 #include <math.h>
 #include <stdio.h>
