@@ -1,7 +1,5 @@
 #include "crypto/manifest.h"
 
-#include <math.h>
-
 #include <stdbool.h>
 
 #include "base/bytes.h"
@@ -60,7 +58,7 @@ static bool cursor_zeros(struct cursor *c, size_t n) {
 /* The rules that tie a manifest's values together. */
 static enum err manifest_judge(const struct manifest *m) {
   bool is_sum = m->kind == MANIFEST_SUM;
-  if (is_sum && !(isfinite(m->mu) && m->mu > 0))
+  if (is_sum && !(__builtin_isfinite(m->mu) && m->mu > 0))
     return ERR_MASS;
   if (!is_sum && m->mu != 1.0) /* NaN is refused, too */
     return ERR_MESSAGE;

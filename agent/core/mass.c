@@ -1,6 +1,5 @@
 #include "agent/core/mass.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,13 +64,13 @@ struct push mass_take_back(struct mass *m) {
 }
 
 double mass_rate(const struct mass *m) {
-  return fmin(1 / m->mu, MASS_RATE_MOST);
+  return 1 / m->mu < MASS_RATE_MOST ? 1 / m->mu : MASS_RATE_MOST;
 }
 
 /* ---- taking */
 
 static bool is_mass(double x) {
-  return isfinite(x) && x >= 0;
+  return __builtin_isfinite(x) && x >= 0;
 }
 
 static bool is_newer(const struct mass_edge *e, const struct mass_claim *c) {

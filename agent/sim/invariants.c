@@ -1,6 +1,5 @@
 #include "agent/sim/invariants.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,7 +104,7 @@ static bool mass_is_kept(struct sim_agent *a) {
   size_t n;
   if (!sim_config(a)->is_push_sum || a->sim->mass_is_void)
     return true;
-  return fabs(sim_mass(a->sim, &n) - (double)n) <= 1e-6;
+  return __builtin_fabs(sim_mass(a->sim, &n) - (double)n) <= 1e-6;
 }
 
 void sim_check(struct sim_agent *a, bool was_idle) {
