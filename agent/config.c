@@ -375,6 +375,9 @@ static void fill_job(struct loader *l) {
   if (!is_given(l, GROUP_JOB, "train.learning_rate"))
     job->train.learning_rate = job->train.optimiser.kind == OPTIMISER_SGD ? 0.05 : 0.001;
   job->train.total_rounds = job->count;
+  job->topology.is_directed = job_is_push_sum(job);
+  if (job_is_push_sum(job) && !is_given(l, GROUP_JOB, "merge.statistics"))
+    job->statistics = STATISTIC_MEAN;
 }
 
 /* ---- what must fit together --------------------------------------------------------------------------------------- */
@@ -572,6 +575,43 @@ static enum err check_cluster(struct loader *l) {
     return FAIL(l, GROUP_JOB, "cluster.groups", ERR_RANGE,
                 "does not go with this topology, whose graph knows no groups, so that sites would have no neighbour of "
                 "their own; remove the line topology or write groups: none");
+  return ERR_OK;
+}
+
+/* What is given away in parts cannot be chosen among, and is told whole. */
+static enum err check_average(struct loader *l) {
+  const struct job_config *job = &l->site_job->job;
+  const struct {
+    const char *path;
+    bool fits;
+    const char *remedy;
+  } uses[] = {
+      {"codec", l->contract->codec.kind == CODEC_F32, "does not go with average: push-sum, whose sums are told whole; write f32"},
+      {"merge.statistics", job->statistics == STATISTIC_MEAN,
+       "does not go with average: push-sum, which gives them away as it does weights; write mean"},
+      {"cluster.groups", !job->cluster.is_on,
+       "does not go with average: push-sum, whose mass is that of all; write groups: none or average: neighbours"},
+  };
+  for (size_t i = 0; job_is_push_sum(job) && i < sizeof uses / sizeof *uses; i++)
+    if (!uses[i].fits)
+      return FAIL(l, GROUP_JOB, uses[i].path, ERR_RANGE, "%s", uses[i].remedy);
+  return ERR_OK;
+}
+
+/* Weights are the sender's. */
+static enum err check_average_here(struct loader *l) {
+  const struct site_job_config *s = l->site_job;
+  if (!job_is_push_sum(&s->job))
+    return ERR_OK;
+  if (s->rule.rule != RULE_MEAN)
+    return FAIL(l, GROUP_SITE_JOB, "merge.rule", ERR_RANGE,
+                "%s chooses among models, and average: push-sum of the job gives parts of sums; write mean",
+                merge_rule_name(s->rule.rule));
+  static const char *const keys[] = {"merge.weights", "merge.norm_bound", "merge.max_share"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (is_given(l, GROUP_SITE_JOB, keys[i]))
+      return FAIL(l, GROUP_SITE_JOB, keys[i], ERR_RANGE,
+                  "is of no use with average: push-sum of the job, where who gives says how much; remove the line");
   return ERR_OK;
 }
 
@@ -841,11 +881,13 @@ static enum err check_personal(struct loader *l) {
 
 /* What a job file must be by itself, and what the site's settings must be for it. */
 static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_drift,
-                                                          check_personal, check_cluster,    check_split,
-                                                          check_contract, check_continual,  check_model};
+                                                          check_personal, check_cluster,    check_average,
+                                                          check_split,    check_contract,   check_continual,
+                                                          check_model};
 static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels,  check_watch,
                                                            check_offset, check_follow,  check_memory,
-                                                           check_rule,   check_weights, check_groups};
+                                                           check_rule,   check_weights, check_average_here,
+                                                           check_groups};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;

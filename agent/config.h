@@ -28,6 +28,7 @@
 #include "store/store.h"
 
 enum merge_weights { WEIGHTS_METROPOLIS, WEIGHTS_SAMPLES, WEIGHTS_SIMILARITY };
+enum average_rule { AVERAGE_NEIGHBOURS, AVERAGE_PUSH_SUM };
 enum when_done { WHEN_DONE_EXIT, WHEN_DONE_SERVE };
 enum shadow_mode { SHADOW_AUTO, SHADOW_ON, SHADOW_OFF };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
@@ -74,7 +75,8 @@ struct job_config {
   struct listed_class *listed;       /* of continual.tasks, in order */
   size_t n_listed;
   struct cluster_settings cluster;
-  struct job_topology topology;
+  enum average_rule average;
+  struct job_topology topology;   /* directed with push-sum */
   uint64_t count;                 /* number of the last round; 0 = for ever */
   char init_name[MAX_NAME_BYTES]; /* warm start from this job … */
   uint32_t init_version;          /* … and version; 0: none */
@@ -83,6 +85,10 @@ struct job_config {
   size_t n_text;                  /* … at most MAX_JOB_TEXT_BYTES where it is to travel */
   struct digest file;             /* of the canonical form, shown when it differs between peers */
 };
+
+static inline bool job_is_push_sum(const struct job_config *job) {
+  return job->average == AVERAGE_PUSH_SUM;
+}
 
 /* The site's side of a job. */
 struct site_job_config {

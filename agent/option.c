@@ -86,6 +86,8 @@ static const char *const replay_rule_words[] = {[REPLAY_BALANCED] = "balanced", 
 static const char *const replay_use_words[] = {[REPLAY_MIXED] = "mixed", [REPLAY_AGEM] = "a-gem", NULL};
 static const char *const ewc_rule_words[] = {[EWC_ONLINE] = "online", [EWC_SEPARATE] = "separate", NULL};
 static const char *const topology_words[] = {"peers", "full", "ring", "regular", "exponential", "random", NULL};
+static const char *const average_words[] = {
+    [AVERAGE_NEIGHBOURS] = "neighbours", [AVERAGE_PUSH_SUM] = "push-sum", NULL};
 static const char *const statistic_words[] = {
     [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled", NULL};
 
@@ -403,6 +405,9 @@ const struct option option_table[] = {
      "2, 4 … places away), or random K (others each round, among all); every site makes the same graph of the keys of "
      "all, "
      "so all have to list the same members"},
+    {"average", JOB(average), &type_word, "neighbours", ONE_OF(average_words), MUST_AGREE,
+     "neighbours: models are mixed with those of peers, by weights of both ends; push-sum: each gives parts of its own "
+     "away, along a directed topology, which finds the mean of all over one-way links and losses"},
     {"activate.ready", JOB(activate_ready), &type_u32, "", BOUNDS(1, MAX_PEERS), ANNOUNCED,
      "take over serving from the version before when so many peers have a committed round and it is not worse here"},
     {"activate.by", IN_JOB, 0, &type_only_word, "compare", ONE_OF(activate_words), ANNOUNCED,
@@ -418,6 +423,7 @@ const size_t n_options = sizeof option_table / sizeof *option_table;
 _Static_assert(sizeof option_table / sizeof *option_table <= MAX_OPTIONS, "raise MAX_OPTIONS");
 _Static_assert(sizeof(enum task) == sizeof(unsigned), "see read_word");
 _Static_assert(sizeof(enum statistic_policy) == sizeof(unsigned), "see read_word");
+_Static_assert(sizeof(enum average_rule) == sizeof(unsigned), "see read_word");
 _Static_assert(sizeof(enum merge_rule) == sizeof(unsigned), "see read_word");
 
 /* ---- reading by the table ----------------------------------------------------------------------------------------- */

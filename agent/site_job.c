@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/core/disk.h"
+#include "agent/core/mass.h"
 #include "agent/stream.h"
 #include "base/bytes.h"
 #include "crypto/digest.h"
@@ -45,10 +46,25 @@ struct round_config site_job_rounds(const struct site_job_config *s, size_t n_pe
       .linger_ms = (uint64_t)(s->linger_s * 1000),
       .every_ms = (uint64_t)(s->every_s * 1000),
       .topology = s->job.topology,
+      .is_push_sum = job_is_push_sum(&s->job),
       .is_steps_auto = s->job.is_steps_auto,
       .is_pooled = s->job.contract->scale.rule == SCALE_POOLED,
       .is_clustered = s->job.cluster.is_on,
   };
+}
+
+size_t site_job_agents(const struct site_job_config *s, size_t n_peers) {
+  return s->job.topology.rule == GRAPH_PEERS ? MAX_PEERS + 1 : n_peers + 1;
+}
+
+size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared) {
+  return job_is_push_sum(&s->job) ? codec_full_bytes(n_shared) + MASS_TAIL_BYTES_MOST
+                            : codec_bound(s->job.contract->codec, n_shared);
+}
+
+size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers) {
+  size_t n_sums = job_is_push_sum(&s->job) ? job_topology_follows(&s->job.topology, n_peers + 1) : 0;
+  return learner_half_arrays(&s->job.train, s->rule.rule) + n_sums;
 }
 
 struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
@@ -69,15 +85,15 @@ struct digest site_job_first_weights(const struct site_job_config *s, const stru
   return seed;
 }
 
-struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema,
+struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema, size_t n_peers,
                                    const char *state_dir) {
   enum { LADDER_ROUNDS = 3 };
   struct data_memory m = {.max_bytes = (uint64_t)s->memory_max_mib << 20, .folder = state_dir};
   struct statvfs disk;
   uint64_t publish, commit;
   size_t n = schema_parameters(schema);
-  disk_forecast(codec_bound(s->job.contract->codec, schema_shared(schema)), codec_full_bytes(n),
-                learner_half_arrays(&s->job.train, s->rule.rule), &publish, &commit);
+  disk_forecast(site_job_payload_bound(s, schema_shared(schema)), codec_full_bytes(n),
+                site_job_half_arrays(s, n_peers), &publish, &commit);
   uint64_t kept = DISK_RESERVE_BYTES + LADDER_ROUNDS * (publish + commit);
   uint64_t free_bytes = statvfs(state_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
   m.disk_max_bytes = free_bytes > kept ? free_bytes - kept : 0;

@@ -19,13 +19,21 @@ struct learner_config site_job_learner(const struct site_job_config *s, const st
  * caller's to add. */
 struct round_config site_job_rounds(const struct site_job_config *s, size_t n_peers);
 
+/* How many agents can be in the job at most, of which this one lists so many peers. */
+size_t site_job_agents(const struct site_job_config *s, size_t n_peers);
+
+/* The most that an update has, and how many arrays as long as the model a half has beside that, with so many peers. */
+size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared);
+size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers);
+
 /* Seed of the first weights, equal at every agent of the job: H(tag ‖ job id ‖ schema hash ‖ init_seed). */
 struct digest site_job_first_weights(const struct site_job_config *s, const struct digest *job,
                                      const struct digest *schema);
 
 /* What memory and disk samples may take: data.memory_max_mib, and what is free in the state directory but for the rounds that
- * the disk ladder wants room for. store.max_mib bounds what is stored, and so not this. `state_dir` is borrowed. */
-struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema, const char *state_dir);
+ * the disk ladder wants room for, with so many peers. store.max_mib bounds what is stored, and so not this. `state_dir` is borrowed. */
+struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema, size_t n_peers,
+                                   const char *state_dir);
 
 /* Reads the site's training data and, where wanted and given, the common test set (else *out_global is left alone).
  * `saved`: scale that was stored with a model, n = 0 for none. `hook`: NULL, or asked while reading. `memory`: as

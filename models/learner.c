@@ -221,6 +221,18 @@ static enum err open_share(struct learner *l) {
   return e ? e : statistics_open(l->share.schema, &l->statistics);
 }
 
+static enum err allocate_ledger(struct learner *l) {
+  const struct learner_ledger *ledger = l->config.ledger;
+  struct ledger_room *room = &l->ledger;
+  if (!ledger)
+    return ERR_OK;
+  room->bytes = calloc(1, ledger->most_bytes);
+  room->numbers = calloc(2 + ledger->most_bytes / 4, sizeof *room->numbers);
+  room->arrays = calloc(l->config.n_copies + 1, sizeof *room->arrays);
+  room->copies = calloc(l->config.n_copies + 1, sizeof *room->copies);
+  return room->bytes && room->numbers && room->arrays && room->copies ? ERR_OK : ERR_NO_MEMORY;
+}
+
 enum err learner_open(const struct learner_config *config, struct learner **out_learner) {
   MUST(config->n_copies <= MAX_PEERS);
   enum err e = check_schema(config->schema);
@@ -244,6 +256,8 @@ enum err learner_open(const struct learner_config *config, struct learner **out_
     e = allocate_copies(l);
   if (!e)
     e = allocate_scratch(l);
+  if (!e)
+    e = allocate_ledger(l);
   if (e) {
     learner_free(l);
     return e;
@@ -269,6 +283,10 @@ void learner_free(struct learner *l) {
   free(l->weights);
   free(l->copies);
   free(l->merging);
+  free(l->ledger.bytes);
+  free(l->ledger.numbers);
+  free(l->ledger.arrays);
+  free(l->ledger.copies);
   rule_space_free(l->space);
   free(l->codec_scratch);
   free(l->order);

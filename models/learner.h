@@ -39,6 +39,19 @@
 #include "models/schema.h"
 #include "models/train.h"
 
+/* What stands beside a model whose updates are sums (models/learner_sums.h) and is kept in every half and model of it: an account, bytes
+ * of the caller's, and those copies that it speaks of. On the learner's thread. */
+struct learner_ledger {
+  void *context;
+  size_t most_bytes; /* of an account */
+  size_t (*bytes)(const void *context);
+  void (*write)(const void *context, uint8_t *out_bytes);
+  size_t (*copies)(const void *context, size_t *out_copies); /* [n_copies]: which, in the order of the account */
+  /* Whether that is an account, and speaks of so many. What fits is taken: out_stands [n_copies]: which of them is which copy, SIZE_MAX: none. */
+  bool (*fits)(const void *context, const uint8_t *bytes, size_t n_bytes, size_t n_copies);
+  void (*take)(void *context, const uint8_t *bytes, size_t n_bytes, size_t *out_stands);
+};
+
 struct learner_config {
   const struct schema *schema; /* borrowed for the learner's life */
   struct digest schema_hash;   /* of the schema, for the head of snapshots */
@@ -56,6 +69,7 @@ struct learner_config {
   const struct selection *selection; /* how this host computes (models/kernels/selection.h), read in learner_open only;
                                         NULL: not measured */
   struct team *team;                 /* its threads, borrowed for the learner's life; NULL: the caller's alone */
+  const struct learner_ledger *ledger; /* borrowed for its life; NULL: updates are differences */
 };
 
 struct learner;
@@ -203,6 +217,9 @@ size_t learner_half_arrays(const struct train_config *train, enum merge_rule rul
 size_t learner_half_bytes(const struct learner *l); /* of the one that would be written now */
 void learner_half_write(const struct learner *l, uint8_t *out_bytes);
 size_t learner_half_copy_offset(const struct learner *l);
+
+/* What a ledger's account of so many bytes adds to a half or a model at most; each copy that it speaks of adds itself. */
+size_t learner_ledger_bytes(size_t most_bytes);
 
 /* How long the half is that begins there: of another optimiser it is not learner_half_bytes, but at most learner_half_most. */
 size_t learner_half_measure(const struct learner *l, const uint8_t *bytes, size_t n_bytes);

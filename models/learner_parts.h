@@ -60,6 +60,12 @@ struct learner {
   uint32_t *codec_scratch;   /* NULL: the codec wants none */
   struct rule_space *space;  /* for merges */
   struct rule_peer *merging; /* [n_copies] */
+  struct ledger_room {       /* of sections; NULL without a ledger */
+    uint8_t *bytes;          /* [most_bytes] */
+    double *numbers;         /* [1 + most_bytes / 4, rounded up] */
+    float **arrays;          /* [n_copies] */
+    size_t *copies;          /* [n_copies] */
+  } ledger;
   bool has_step;             /* x is the half-step from before.x of the last learner_train */
 
   const struct dataset *train;

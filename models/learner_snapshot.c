@@ -20,7 +20,9 @@
  *            word 16, numbers u32, arrays u32, values of each u64, the numbers f64, the arrays
  *   model  head, x                                                                                  64 + 4·P
  *          version 2: and sections, "ring" among them: n, oldest, 32 distances as the merge has left them, which the half of
- *          that round does not know */
+ *          that round does not know
+ *
+ *   section "push-sum", of either: the length of an account and its bytes, four to a number; the copies it speaks of, of S values */
 
 enum {
   MODEL_VERSION = 2,
@@ -32,8 +34,8 @@ enum {
   SECTIONS_BYTES = 8,
   SECTION_HEAD_BYTES = MAX_TERM_WORD_BYTES + 16,
   MAX_SECTIONS = 16,
-  MAX_SECTION_NUMBERS = 64,
-  MAX_SECTION_ARRAYS = 32, /* of P values, all sections together */
+  MAX_SECTION_NUMBERS = 8192,
+  MAX_SECTION_ARRAYS = 32 + MAX_PEERS, /* of P values, all sections together */
   MAGIC_BYTES = 8
 };
 
@@ -162,7 +164,48 @@ static void ring_read(const double numbers[RING_NUMBERS], struct distance_ring *
   memcpy(out_ring->distances, numbers + 2, sizeof out_ring->distances);
 }
 
-/* A model has only what is served, and what its merge has changed; a half has its ring in front. */
+/* ---- the ledger's: bytes as numbers, four to each behind how many they are */
+
+static const char ledger_word[] = "push-sum";
+
+enum { NUMBER_BYTES = 4 };
+
+static size_t ledger_numbers(size_t n_bytes) {
+  return 1 + (n_bytes + NUMBER_BYTES - 1) / NUMBER_BYTES;
+}
+
+size_t learner_ledger_bytes(size_t most_bytes) {
+  return SECTIONS_BYTES + SECTION_HEAD_BYTES + 8 * ledger_numbers(most_bytes);
+}
+
+static void ledger_write(const struct learner *l, size_t n_bytes) {
+  const struct ledger_room *room = &l->ledger;
+  l->config.ledger->write(l->config.ledger->context, room->bytes);
+  room->numbers[0] = (double)n_bytes;
+  for (size_t i = 1; i < ledger_numbers(n_bytes); i++) {
+    uint32_t word = 0;
+    for (size_t k = 0; k < NUMBER_BYTES && NUMBER_BYTES * (i - 1) + k < n_bytes; k++)
+      word |= (uint32_t)room->bytes[NUMBER_BYTES * (i - 1) + k] << 8 * k;
+    room->numbers[i] = word;
+  }
+}
+
+static struct section ledger_section(const struct learner *l) {
+  const struct learner_ledger *ledger = l->config.ledger;
+  size_t n_bytes = ledger->bytes(ledger->context), n_copies = ledger->copies(ledger->context, l->ledger.copies);
+  MUST(n_bytes <= ledger->most_bytes && n_copies <= l->config.n_copies);
+  ledger_write(l, n_bytes);
+  for (size_t i = 0; i < n_copies; i++)
+    l->ledger.arrays[i] = l->copies[l->ledger.copies[i]];
+  return (struct section){.word = ledger_word,
+                          .numbers = l->ledger.numbers,
+                          .arrays = l->ledger.arrays,
+                          .n_numbers = ledger_numbers(n_bytes),
+                          .n_arrays = n_copies,
+                          .n_values = l->n_shared};
+}
+
+/* ---- all of them: a model has only what is served, and what its merge has changed; a half has its ring in front */
 enum kind { OF_HALF, OF_MODEL, OF_EITHER };
 
 static void own_sections(const struct learner *l, enum kind kind, struct sections *s) {
@@ -191,6 +234,8 @@ static void own_sections(const struct learner *l, enum kind kind, struct section
                                   .n_arrays = t->type->n_kept,
                                   .n_values = l->n};
   }
+  if (l->config.ledger && kind != OF_EITHER)
+    out[n++] = ledger_section(l);
   s->n = n;
 }
 
@@ -321,12 +366,49 @@ static bool ring_fits(const struct stored *s) {
   return fits;
 }
 
+/* The account as bytes, in the room for them; SIZE_MAX: it is none. */
+static size_t ledger_bytes(const struct learner *l, const struct stored *s) {
+  double n = s->n_numbers > 0 ? stored_number(s, 0) : -1;
+  if (!is_count(n, (double)l->config.ledger->most_bytes) || ledger_numbers((size_t)n) != s->n_numbers)
+    return SIZE_MAX;
+  for (size_t i = 1; i < s->n_numbers; i++) {
+    double word = stored_number(s, i);
+    if (!is_count(word, UINT32_MAX))
+      return SIZE_MAX;
+    for (size_t k = 0; k < NUMBER_BYTES && NUMBER_BYTES * (i - 1) + k < (size_t)n; k++)
+      l->ledger.bytes[NUMBER_BYTES * (i - 1) + k] = (uint8_t)((uint32_t)word >> 8 * k);
+  }
+  return (size_t)n;
+}
+
+static bool is_ledger(const struct learner *l, const struct stored *s) {
+  return l->config.ledger && strcmp(s->word, ledger_word) == 0;
+}
+
+static bool ledger_fits(const struct learner *l, const struct stored *s) {
+  const struct learner_ledger *ledger = l->config.ledger;
+  if (!is_ledger(l, s))
+    return true;
+  size_t n_bytes = ledger_bytes(l, s);
+  return n_bytes != SIZE_MAX && (s->n_arrays == 0 || s->n_values == l->n_shared) &&
+         ledger->fits(ledger->context, l->ledger.bytes, n_bytes, s->n_arrays);
+}
+
+/* Judged before. Of a copy that it does not speak of nothing is known. */
+static void ledger_take(struct learner *l, const struct stored *s) {
+  const struct learner_ledger *ledger = l->config.ledger;
+  size_t *stands = l->ledger.copies;
+  ledger->take(ledger->context, l->ledger.bytes, ledger_bytes(l, s), stands);
+  for (size_t i = 0; i < l->config.n_copies; i++)
+    if (stands[i] < s->n_arrays)
+      memcpy(l->copies[i], s->arrays + stands[i] * codec_full_bytes(s->n_values), codec_full_bytes(s->n_values));
+}
+
 static enum err stored_judge(struct learner *l, const struct stored *s) {
-  (void)l;
   for (size_t i = 0; i < s->n_numbers; i++)
     if (!isfinite(stored_number(s, i)))
       return ERR_NON_FINITE;
-  if (!own_fits(s) || !ring_fits(s))
+  if (!own_fits(s) || !ring_fits(s) || !ledger_fits(l, s))
     return ERR_CORRUPT;
   return codec_check_values(s->arrays, s->n_arrays * s->n_values);
 }
@@ -334,6 +416,10 @@ static enum err stored_judge(struct learner *l, const struct stored *s) {
 /* One of another shape, or that nobody here keeps, is left. */
 static enum err stored_take(struct learner *l, const struct stored *s) {
   struct sections own;
+  if (is_ledger(l, s)) {
+    ledger_take(l, s);
+    return ERR_OK;
+  }
   own_sections(l, OF_EITHER, &own);
   for (size_t i = 0; i < own.n; i++) {
     const struct section *o = &own.list[i];
@@ -517,13 +603,13 @@ size_t learner_half_most(const struct learner *l) {
 }
 
 /* Its floats, before any of them is taken. */
-static enum err floats_judge(const struct learner *l, const struct half *h, const uint8_t *bytes) {
+static enum err floats_judge(struct learner *l, const struct half *h, const uint8_t *bytes) {
   enum err e = codec_check_values(bytes + first_state_at(l, h), l->n + l->n_shared);
   for (size_t i = 1; i < optimiser_states(h->kind) && !e; i++)
     e = codec_check_values(bytes + tail_at(l, h) + TAIL_BYTES + (i - 1) * array_bytes(l), l->n);
   size_t n_sections;
   if (!e && h->n_sections > 0)
-    e = sections_walk(NULL, l->n, bytes + sections_at(l, h), h->n_sections, stored_judge, &n_sections);
+    e = sections_walk(l, l->n, bytes + sections_at(l, h), h->n_sections, stored_judge, &n_sections);
   if (e)
     return e;
   return h->width == 0
@@ -641,7 +727,7 @@ enum err learner_model_read(struct learner *l, const uint8_t *bytes, size_t n_by
   size_t n_sections, walked, at = model_sections_at(l->n);
   enum err e = model_judge(&l->config.schema_hash, l->n, bytes, n_bytes, &n_sections);
   if (!e && n_sections > 0)
-    e = sections_walk(NULL, l->n, bytes + at, n_sections, stored_judge, &walked);
+    e = sections_walk(l, l->n, bytes + at, n_sections, stored_judge, &walked);
   if (!e)
     e = codec_read_values(bytes + HEAD_BYTES, array_bytes(l), l->x, l->n);
   if (e)

@@ -59,7 +59,6 @@ enum err learner_gather_end(struct learner *l, double mass, double *u) {
     learner_take_shared(l);
   learner_floor(l);
   l->has_step = false;
-  terms_merged(&l->added);
   return ERR_OK;
 }
 

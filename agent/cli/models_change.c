@@ -107,12 +107,19 @@ static enum err is_back(struct change *c, struct store *s, bool *out_is) {
   return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* It goes back only to a model that is kept and that this job's file still describes. */
+/* It goes back only to a model that is kept and that this job's file still describes. With push-sum what was given since cannot be
+ * had back: the model alone changes, as by an import. */
 static enum err judge_roll_back(struct change *c, struct store *s, bool *out_changes) {
   const struct model_choice target = {.pick = MODEL_ROUND, .label = c->label};
   struct trial t;
   bool is;
   enum err e = is_back(c, s, &is);
+  if (e == ERR_OK && !is && job_is_push_sum(&c->site_job->job)) {
+    snprintf(c->why, sizeof c->why,
+             "a job of average: push-sum does not go back, for what it gave since is given; export the model and take it with "
+             "`starling models import`");
+    return ERR_UNSUPPORTED;
+  }
   if (e != ERR_OK)
     return e;
   *out_changes = !is;

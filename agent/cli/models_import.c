@@ -202,7 +202,7 @@ static enum err measure_scale(struct import *i) {
         "sd into the job file");
     return ERR_CONTRACT;
   }
-  struct data_memory memory = site_job_memory(i->site_job, i->schema, i->config->state_dir);
+  struct data_memory memory = site_job_memory(i->site_job, i->schema, i->config->n_peers, i->config->state_dir);
   enum err e =
       because_of_file(i, site_job_open_data(i->site_job, &none, false, NULL, &memory, &data, &unused, &place), &place);
   if (e == ERR_OK)
@@ -360,6 +360,15 @@ static enum err open_to_look(struct import *i, struct store **out_store) {
   return e == ERR_NOT_CONNECTED ? ERR_OK : e;
 }
 
+/* What was given and taken stands in the agent's snapshots: it writes them. */
+static enum err judge_sums(struct import *i) {
+  if (!job_is_push_sum(&i->site_job->job) || i->from.at == RESUME_FRESH)
+    return ERR_OK;
+  snprintf(i->why, sizeof i->why,
+           "the account of average: push-sum is the running agent's; start it with `starling run` and import again");
+  return ERR_NOT_CONNECTED;
+}
+
 /* The store is this verb's to change, or a running agent's. */
 static enum err go_on(struct import *i) {
   struct store *s = NULL;
@@ -373,6 +382,8 @@ static enum err go_on(struct import *i) {
     e = measure_scale(i);
   if (e == ERR_OK)
     e = read_file(i);
+  if (e == ERR_OK && i->changes && !is_running)
+    e = judge_sums(i);
   if (e == ERR_OK && i->changes && !i->call->checks)
     e = is_running ? ask_agent(i) : commit(i, s);
   store_close(s);

@@ -145,7 +145,7 @@ static enum err open_store(struct trial *t, const struct model_choice *choice) {
 
 static enum err open_data(struct trial *t) {
   struct data_place place = {0};
-  struct data_memory memory = site_job_memory(t->site_job, t->schema, t->config->state_dir);
+  struct data_memory memory = site_job_memory(t->site_job, t->schema, t->config->n_peers, t->config->state_dir);
   enum err e = site_job_open_data(t->site_job, &t->saved, t->set == TEST_GLOBAL, NULL, &memory, &t->data,
                                   &t->global_test, &place);
   if (e) {

@@ -10,6 +10,8 @@ enum {
   EDGE_BYTES = 32 + 8 + 3 * 8 + 2 * 8, /* key, has a base u64, told, taken, sum, place */
 };
 
+_Static_assert(MASS_BYTES_MOST == HEAD_BYTES + MAX_PEERS * EDGE_BYTES, "its length");
+
 /* By so much two numbers may differ that are the same but for rounding: of what a sum grew by, and of it all. */
 #define ROUNDING_OF_GROWTH 1e-9
 #define ROUNDING_OF_SUM 1e-14
@@ -265,13 +267,42 @@ size_t mass_measure(const uint8_t *bytes, size_t n_bytes) {
   return !c.failed && n <= MAX_PEERS && c.left >= n * EDGE_BYTES ? HEAD_BYTES + (size_t)n * EDGE_BYTES : 0;
 }
 
-size_t mass_find(const uint8_t *bytes, const struct identity_key *peer) {
+/* The next edge of those that are read. */
+static bool edge_next(struct cursor *c, struct identity_key *out_peer) {
+  struct mass_edge e;
+  MUST(edge_read(c, &e) == ERR_OK);
+  *out_peer = e.peer;
+  return e.has_base;
+}
+
+static struct cursor edges_of(const uint8_t *bytes, uint64_t *out_n) {
   struct cursor c;
-  cursor_init(&c, bytes, HEAD_BYTES);
+  cursor_init(&c, bytes, MASS_BYTES_MOST);
   (void)cursor_view(&c, HEAD_BYTES - 8);
-  uint64_t n = cursor_u64(&c);
-  for (size_t i = 0; i < n; i++)
-    if (memcmp(bytes + HEAD_BYTES + i * EDGE_BYTES, peer->bytes, sizeof peer->bytes) == 0)
-      return i;
+  *out_n = cursor_u64(&c);
+  return c;
+}
+
+size_t mass_sums(const uint8_t *bytes) {
+  struct identity_key key;
+  uint64_t n;
+  size_t n_sums = 0;
+  struct cursor c = edges_of(bytes, &n);
+  for (uint64_t i = 0; i < n; i++)
+    n_sums += edge_next(&c, &key);
+  return n_sums;
+}
+
+size_t mass_sum_of(const uint8_t *bytes, const struct identity_key *peer) {
+  struct identity_key key;
+  uint64_t n;
+  size_t rank = 0;
+  struct cursor c = edges_of(bytes, &n);
+  for (uint64_t i = 0; i < n; i++) {
+    bool has_sum = edge_next(&c, &key);
+    if (identity_key_equal(&key, peer))
+      return has_sum ? rank : SIZE_MAX;
+    rank += has_sum;
+  }
   return SIZE_MAX;
 }

@@ -36,6 +36,7 @@
 enum {
   MASS_ACCOUNT_BYTES = 8,   /* a sum's tail begins with its account */
   MASS_TOLD_BYTES = 32 + 8, /* and goes on for each peer that was ever told: key, what it was told f64 */
+  MASS_TAIL_BYTES_MOST = MASS_ACCOUNT_BYTES + MAX_PEERS * MASS_TOLD_BYTES,
 };
 
 struct mass_edge {
@@ -115,8 +116,11 @@ size_t mass_bytes(const struct mass *m);
 void mass_write(const struct mass *m, uint8_t *out_bytes);
 MUST_USE enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes);
 
-/* Of one that mass_read takes: how long it is (0: none begins there), and the number of a peer's edge in it (SIZE_MAX: none). */
+/* Of one that mass_read takes: how long it is (0: none begins there); of how many peers a sum was taken, and which of these,
+ * in the order of the account, is that of a peer (SIZE_MAX: none was taken). */
 size_t mass_measure(const uint8_t *bytes, size_t n_bytes);
-size_t mass_find(const uint8_t *bytes, const struct identity_key *peer);
+size_t mass_sums(const uint8_t *bytes);
+size_t mass_sum_of(const uint8_t *bytes, const struct identity_key *peer);
+#define MASS_BYTES_MOST (40 + MAX_PEERS * 80) /* mass_bytes of so many peers */
 
 #endif

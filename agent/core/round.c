@@ -49,6 +49,16 @@ static void choose_of_graph(struct round_machine *m, uint64_t number) {
   graph_done(&g);
 }
 
+void machine_narrow(const struct round_machine *m, bool *told) {
+  struct graph g;
+  if (!job_topology_rotates(&m->config->topology))
+    return;
+  MUST(graph_of_round(m, m->in_work.round + m->in_work.sub, &g) == ERR_OK);
+  for (size_t i = 0; i < m->self.n_peers; i++)
+    told[i] = told[i] && graph_hears(&g, place_of(&m->self, i), m->self.n_before);
+  graph_done(&g);
+}
+
 /* Who has finished is there with what it had last. */
 static bool has_chosen_well(const struct round_machine *m) {
   for (size_t i = 0; i < m->self.n_peers; i++) {

@@ -123,6 +123,9 @@ void machine_put_train(struct round_machine *m, struct trainer_job *job);
 void machine_put_write(struct round_machine *m, struct scribe_job *job);
 /* Whom the round in work takes updates of, by the topology; a jump takes those of all who are followed. */
 void machine_choose(struct round_machine *m, bool is_jump);
+
+/* Of those to whom something is given [n_peers], whoever hears us in the graph of the round in work, where that rotates. */
+void machine_narrow(const struct round_machine *m, bool *told);
 /* Of oneself in the round's graph. */
 uint32_t machine_degree(const struct round_machine *m);
 void machine_quarantine(struct round_machine *m, size_t peer, const char *name, enum err reason);

@@ -54,6 +54,7 @@ static bool *told(const struct round_machine *m) {
   MUST(all != NULL);
   for (size_t i = 0; i < m->self.n_peers; i++)
     all[i] = is_told(&m->peers[i]);
+  machine_narrow(m, all);
   return all;
 }
 

@@ -55,6 +55,8 @@ static void tell_job(struct agent_job *j) {
     snprintf(line, sizeof line, "topology: %s\n", topology);
     tell_line(j, line);
   }
+  if (job_is_push_sum(job))
+    tell_line(j, "average: push-sum\n");
   if (arch->n_trained < arch->n_parameters) {
     snprintf(line, sizeof line, "merge statistics: %s\n", statistic_policy_name(job->statistics));
     tell_line(j, line);
@@ -168,9 +170,12 @@ const struct gossip_job_config *job_gossip_config(struct agent_job *j) {
 
 /* ---- what runs it ------------------------------------------------------------------------------------------------- */
 
-static size_t snapshot_max_bytes(const struct agent_job *j) {
-  size_t n = schema_parameters(j->schema), n_learner = n * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
-  return snapshot_bound(&j->config->job, n, n_learner);
+/* Those who were followed once may be more than those who are. */
+static size_t snapshot_max_bytes(const struct schema *schema, const struct job_config *job) {
+  size_t n = schema_parameters(schema), n_learner = n * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
+  if (job_is_push_sum(job))
+    n_learner += MAX_PEERS * codec_full_bytes(schema_shared(schema)) + learner_ledger_bytes(MASS_BYTES_MOST);
+  return snapshot_bound(job, n, n_learner);
 }
 
 enum err job_start_round(struct agent_job *j) {
@@ -180,15 +185,15 @@ enum err job_start_round(struct agent_job *j) {
   j->rules = site_job_rounds(s, a->config->n_peers);
   j->rules.identity = (struct round_identity){
       .swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest};
-  j->rules.link_bytes = codec_bound(s->job.contract->codec, n_shared);
-  j->rules.full_bytes = codec_full_bytes(n_shared);
+  j->rules.link_bytes = site_job_payload_bound(s, n_shared);
+  j->rules.full_bytes = job_is_push_sum(&s->job) ? j->rules.link_bytes : codec_full_bytes(n_shared);
   j->rules.payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20;
-  j->rules.snapshot_max_bytes = snapshot_max_bytes(j);
+  j->rules.snapshot_max_bytes = snapshot_max_bytes(j->schema, &s->job);
   j->rules.hold_ms = HOLD_MS;
   struct round_self self = {a->peers, a->config->n_peers, a->boot_epoch, j, agent_n_before(a)};
   uint64_t publish_bytes, commit_bytes;
   disk_forecast(j->rules.link_bytes, codec_full_bytes(schema_parameters(j->schema)),
-                learner_half_arrays(&s->job.train, s->rule.rule), &publish_bytes, &commit_bytes);
+                site_job_half_arrays(s, a->config->n_peers), &publish_bytes, &commit_bytes);
   disk_expect(&a->disk, publish_bytes, commit_bytes);
   enum err e = pooling_start(j);
   if (e == ERR_OK)
@@ -203,11 +208,17 @@ enum err job_start_trainer(struct agent_job *j) {
   for (size_t i = 0; i < j->agent->config->n_peers; i++) {
     j->copy_of[i] = round_follows(j->round, i) ? n_copies++ : SIZE_MAX;
   }
+  j->roster = (struct sums_roster){.own = *identity_public(j->agent->identity),
+                                   .peers = j->agent->peers,
+                                   .n_peers = j->agent->config->n_peers,
+                                   .n_agents = site_job_agents(j->config, j->agent->config->n_peers),
+                                   .copy_of = j->copy_of};
   struct trainer_config config = {.site_job = j->config,
                                   .schema = j->schema,
                                   .init = site_job_first_weights(j->config, &j->id, &j->schema_digest),
                                   .n_copies = n_copies,
-                                  .copy_of = j->copy_of};
+                                  .copy_of = j->copy_of,
+                                  .roster = job_is_push_sum(&j->config->job) ? &j->roster : NULL};
   const struct config *c = j->agent->config;
   config.state_dir = c->state_dir;
   config.measures = c->kernels == KERNELS_MEASURED;
@@ -222,8 +233,7 @@ static enum err load_file(struct store *store, const struct schema *schema, cons
                           const struct digest *name, struct buffer *out) {
   if (digest_is_zero(name))
     return ERR_OK;
-  size_t n = schema_parameters(schema), n_learner = n * MAX_SNAPSHOT_BYTES_PER_PARAMETER + MAX_KEY_FILE_BYTES;
-  return store_file_load(store, name, snapshot_bound(job, n, n_learner), &out->bytes, &out->n_bytes);
+  return store_file_load(store, name, snapshot_max_bytes(schema, job), &out->bytes, &out->n_bytes);
 }
 
 static enum err load_own(const struct agent_job *j, struct store *store, const struct digest *name,

@@ -18,6 +18,7 @@
 #include "agent/run/outbox.h"
 #include "agent/run/parked.h"
 #include "agent/run/scribe.h"
+#include "agent/run/sums.h"
 #include "agent/run/trainer.h"
 #include "crypto/identity.h"
 #include "crypto/job_file.h"
@@ -57,6 +58,7 @@ struct agent_job {
   bool *has_proof;                   /* … */
   uint64_t *awaited_copies;          /* [n_peers] sequence whose full copy it gets when that is signed; 0: none */
   size_t *copy_of;                   /* [n_peers] the copy in the trainer's learner; SIZE_MAX: it is not followed */
+  struct sums_roster roster;         /* of push-sum */
   struct trainer *trainer;
   struct gossip_job_config told; /* what gossip says of it */
   struct round_config rules;

@@ -15,6 +15,7 @@
 #include "agent/run/shadow.h"
 #include "agent/run/sketching.h"
 #include "agent/run/snapshot.h"
+#include "agent/run/sums.h"
 #include "agent/site_job.h"
 #include "agent/stream.h"
 #include "base/must.h"
@@ -45,6 +46,7 @@ struct trainer {
   struct kernels *kernels;
   char kernels_path[MAX_PATH_BYTES];
   struct learner *learner;
+  struct sums sums;
   struct splits data;
   struct dataset *global_test;
   struct stream_look stream;              /* of data that are watched: what was read last, or found to be none */
@@ -63,6 +65,7 @@ static void unload(struct trainer *t) {
   shadow_close(&t->shadow);
   sketching_done(&t->sketching);
   learner_free(t->learner);
+  sums_done(&t->sums);
   kernels_close(t->kernels);
   splits_close(&t->data);
   dataset_close(t->global_test);
@@ -121,9 +124,13 @@ static enum err open_kernels(struct trainer *t) {
 
 static enum err open_learner(struct trainer *t, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
+  const struct sums_roster *roster = t->config.roster;
   enum err e = open_kernels(t);
+  if (e == ERR_OK && roster)
+    e = sums_open(roster, t->config.n_copies, &t->sums);
   if (e == ERR_OK) {
     struct learner_config config = learner_config(t);
+    config.ledger = roster ? &t->sums.ledger : NULL;
     e = learner_open(&config, &t->learner);
   }
   if (e != ERR_OK)
@@ -153,13 +160,18 @@ static void tamper_with(const struct trainer *t, const struct splits *sets, stru
       tamper->samples(tamper->context, all[i], all[i] == sets->train);
 }
 
+static struct data_memory memory_for_samples(const struct trainer *t) {
+  const struct sums_roster *roster = t->config.roster;
+  return site_job_memory(t->config.site_job, t->config.schema, roster ? roster->n_peers : 0, t->config.state_dir);
+}
+
 static enum err open_data(struct trainer *t, const struct scale *saved, struct trainer_result *result) {
   const struct site_job_config *c = t->config.site_job;
   const struct work_hook hook = {stop_or_go_on, t};
   struct data_memory memory = {0};
   const bool has_disk = t->config.state_dir != NULL;
   if (has_disk)
-    memory = site_job_memory(c, t->config.schema, t->config.state_dir);
+    memory = memory_for_samples(t);
   struct data_place why;
   enum err e = c->watch ? stream_look(c->train_path, &t->stream, &why) : ERR_OK; /* what comes after it is seen later */
   if (e == ERR_OK)
@@ -475,7 +487,7 @@ static enum err read_again(struct trainer *t, struct data_place *why) {
   struct splits sets = {0};
   struct dataset *unused = NULL;
   if (t->config.state_dir != NULL)
-    memory = site_job_memory(c, t->config.schema, t->config.state_dir);
+    memory = memory_for_samples(t);
   enum err e = site_job_open_data(c, is_measured ? &t->data.train->scale : &none, false, &hook,
                                   t->config.state_dir != NULL ? &memory : NULL, &sets, &unused, why);
   if (e == ERR_OK)
@@ -542,7 +554,8 @@ static enum err local_steps(struct trainer *t, const struct trainer_job *job, st
   struct train_report report;
   double start = clock_s();
   learner_set_steps(t->learner, job->steps);
-  enum err e = learner_train(t->learner, job->label.round, job->label.sub, job->rate_scale, &hook, &report);
+  const double rate_scale = job->rate_scale * (t->sums.is_on ? mass_rate(&t->sums.mass) : 1);
+  enum err e = learner_train(t->learner, job->label.round, job->label.sub, rate_scale, &hook, &report);
   atomic_store(&t->progress, 0);
   if (e != ERR_OK)
     return e;
@@ -553,7 +566,7 @@ static enum err local_steps(struct trainer *t, const struct trainer_job *job, st
   return ERR_OK;
 }
 
-static enum err encode(struct trainer *t, bool start_chain, struct trainer_result *result) {
+static enum err encode_difference(struct trainer *t, bool start_chain, struct buffer *out_payload) {
   struct buffer payload = {malloc(learner_payload_bound(t->learner)), 0};
   if (payload.bytes == NULL)
     return ERR_NO_MEMORY;
@@ -565,7 +578,16 @@ static enum err encode(struct trainer *t, bool start_chain, struct trainer_resul
   void *fitted = realloc(payload.bytes, payload.n_bytes);
   if (fitted != NULL)
     payload.bytes = fitted;
-  result->payload = payload;
+  *out_payload = payload;
+  return ERR_OK;
+}
+
+static enum err encode(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
+  enum err e = t->sums.is_on ? sums_push(&t->sums, t->learner, job, &result->payload)
+                             : encode_difference(t, job->start_chain, &result->payload);
+  if (e != ERR_OK)
+    return e;
+  result->mass = t->sums.mass.sent;
   merkle_root(&digest_blake2b, result->payload.bytes, result->payload.n_bytes, &result->payload_root);
   return ERR_OK;
 }
@@ -611,17 +633,23 @@ static enum err make_half(struct trainer *t, const struct trainer_job *job, stru
   if ((e = local_steps(t, job, result)) != ERR_OK ||
       (tamper != NULL && (e = tamper->end(tamper->context, t->learner, job->label.round)) != ERR_OK) ||
       (e = sketching_after(&t->sketching, &like, t->data.train, &hook, result)) != ERR_OK ||
-      (e = encode(t, job->start_chain, result)) != ERR_OK)
+      (e = encode(t, job, result)) != ERR_OK)
     return e;
   return keep_half(t, job->wants_copy_root, result);
+}
+
+static void undo_training(struct trainer *t, bool has_given) {
+  if (t->sums.is_on && has_given)
+    sums_take_back(&t->sums);
+  learner_undo(t->learner);
 }
 
 /* Only what was begun can be undone: before it, the learner's last training is that of another round. */
 static enum err make_half_or_nothing(struct trainer *t, const struct trainer_job *job, struct trainer_result *result) {
   enum err e = make_half(t, job, result);
   if (e != ERR_OK) {
+    undo_training(t, result->payload.bytes != NULL);
     buffer_free(&result->payload);
-    learner_undo(t->learner);
   }
   return e;
 }
@@ -643,6 +671,8 @@ static void forget_committed(struct trainer *t) {
 /* After a failure everything is as it was committed. */
 static enum err train(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
+  if (t->sums.is_on)
+    sums_begin(&t->sums, job);
   forget_committed(t);
   look_at_host(t);
   shadow_stored(&t->shadow, (double)atomic_exchange(&t->shadow_stored_us, 0) * 1e-6);
@@ -693,12 +723,14 @@ static enum err link_apply(struct trainer *t, size_t peer, const struct link_in 
   struct digest root;
   if (m->kind == MANIFEST_NONE)
     return ERR_OK;
-  if (m->kind == MANIFEST_SUM || m->encoding >= N_ENCODINGS ||
+  if ((m->kind == MANIFEST_SUM) != t->sums.is_on || m->encoding >= N_ENCODINGS ||
       (m->kind == MANIFEST_FULL && m->encoding != ENCODING_F32))
     return ERR_ENCODING;
   merkle_root(&digest_blake2b, link->payload, m->n_payload, &root);
   if (!digest_equal(&root, &m->payload_root))
     return ERR_ROOT;
+  if (m->kind == MANIFEST_SUM)
+    return sums_gather(&t->sums, l, peer, link);
   size_t copy = copy_of(t, peer);
   if (m->kind == MANIFEST_FULL)
     return learner_copy_set(l, copy, link->payload, m->n_payload);
@@ -752,15 +784,35 @@ static enum err merge(struct trainer *t, struct merge_peer *peers, size_t n_peer
 }
 
 static enum err adopt(struct trainer *t, const struct merge_peer *peers, size_t n_peers) {
-  size_t copies[MAX_PEERS], n = 0;
+  size_t usable[MAX_PEERS], n = 0;
   MUST(n_peers <= MAX_PEERS);
   for (size_t i = 0; i < n_peers; i++)
     if (peers[i].reason == ERR_OK)
-      copies[n++] = copy_of(t, peers[i].peer);
+      usable[n++] = peers[i].peer;
   if (n == 0)
     return ERR_NOT_FOUND;
-  learner_adopt_median(t->learner, copies, n);
+  if (t->sums.is_on)
+    return sums_adopt(&t->sums, t->learner, usable, n);
+  for (size_t i = 0; i < n; i++)
+    usable[i] = copy_of(t, usable[i]);
+  learner_adopt_median(t->learner, usable, n);
   return ERR_OK;
+}
+
+/* What peers published is taken, and, where they are not adopted, merged; sums are merged as they are taken. */
+static enum err take_and_merge(struct trainer *t, struct trainer_job *job, struct trainer_result *result,
+                               enum err *out_merged) {
+  enum err e = t->sums.is_on ? sums_gather_begin(&t->sums, t->learner) : ERR_OK;
+  if (e == ERR_OK)
+    e = links_apply(t, job, result);
+  if (e != ERR_OK)
+    return e;
+  *out_merged = ERR_OK;
+  if (t->sums.is_on)
+    *out_merged = sums_gather_end(&t->sums, t->learner);
+  else if (job->kind == JOB_MERGE)
+    *out_merged = merge(t, result->peers, result->n_peers);
+  return *out_merged == ERR_MERGE_REFUSED ? ERR_OK : *out_merged;
 }
 
 struct figures {
@@ -858,17 +910,16 @@ static enum err personalise(struct trainer *t, const struct trainer_job *job, st
 
 static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
-  if (t->has_unpublished && job->is_withheld)
+  if (t->has_unpublished && job->is_withheld && t->sums.is_on)
+    sums_push_back(&t->sums, t->learner);
+  else if (t->has_unpublished && job->is_withheld)
     learner_withheld(t->learner);
   else if (t->has_unpublished)
     learner_published(t->learner);
   t->has_unpublished = false;
-  enum err e = links_apply(t, job, result);
+  enum err merged, e = take_and_merge(t, job, result, &merged);
   if (e != ERR_OK)
     return e;
-  enum err merged = merge(t, result->peers, result->n_peers);
-  if (merged != ERR_OK && merged != ERR_MERGE_REFUSED)
-    return merged;
   if ((e = personalise(t, job, result)) != ERR_OK)
     return e;
   e = answer_model(t, job->whole_snapshot, result);
@@ -877,8 +928,8 @@ static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, stru
 
 static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
-  enum err e;
-  if ((e = links_apply(t, job, result)) != ERR_OK || (e = adopt(t, result->peers, result->n_peers)) != ERR_OK)
+  enum err merged, e;
+  if ((e = take_and_merge(t, job, result, &merged)) != ERR_OK || (e = adopt(t, result->peers, result->n_peers)) != ERR_OK)
     return e;
   return answer_model(t, true, result);
 }
@@ -948,7 +999,7 @@ static void take_committed(struct trainer *t) {
 static enum err restore_kept(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL);
   if (t->has_unpublished)
-    learner_undo(t->learner);
+    undo_training(t, true);
   t->has_unpublished = false;
   enum err e = keep_committed(t);
   if (e != ERR_OK)

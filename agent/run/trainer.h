@@ -18,6 +18,7 @@
 
 struct dataset;
 struct learner;
+struct sums_roster;
 struct trainer;
 
 /* What a simulation does to a site's learning (agent/sim/attackers.h); nothing deployed has one. On the trainer's thread. */
@@ -35,6 +36,7 @@ struct trainer_config {
   size_t n_copies;    /* peers that are followed … */
   const size_t *
       copy_of; /* … and of each peer its copy, for the trainer's life, SIZE_MAX: none; NULL: the one of its own number */
+  const struct sums_roster *roster; /* with push-sum, for the trainer's life; else NULL */
   struct at_rest_key at_rest; /* of SEALED_PURPOSE; zeros in simulations */
   const char *state_dir;      /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
   uint64_t judged_from; /* models of earlier rounds are judged on the validation split alone; 0: all on every set */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/host.h"
+#include "agent/run/sums.h"
 #include "agent/run/trainer.h"
 #include "agent/site_job.h"
 #include "base/must.h"
@@ -18,6 +19,7 @@ struct sim_learning {
   struct digest first_weights;
   struct site_job_config *jobs; /* [n], of one job file */
   struct trainer **trainers;    /* [n], NULL: not started yet */
+  struct sums_roster *rosters;  /* [n], of push-sum */
   struct attackers *attackers;
   uint32_t *epoch_steps; /* [n] */
   uint32_t *tests;       /* [n] samples of its own test */
@@ -53,7 +55,11 @@ static void run(struct sim_agent *a, struct trainer_job *job, struct trainer_res
 /* A new life has a new trainer. */
 static void load(struct sim_agent *a, struct trainer_job *job, struct trainer_result *r) {
   struct sim_learning *l = learning_of(a);
-  const struct trainer_config config = {.site_job = &l->jobs[a->number],
+  const struct site_job_config *own = &l->jobs[a->number];
+  l->rosters[a->number] = (struct sums_roster){
+      .own = a->key, .peers = a->others, .n_peers = a->n_peers, .n_agents = site_job_agents(own, a->n_peers)};
+  const struct trainer_config config = {.site_job = own,
+                                        .roster = job_is_push_sum(&own->job) ? &l->rosters[a->number] : NULL,
                                         .schema = l->schema,
                                         .init = l->first_weights,
                                         .n_copies = a->n_peers,
@@ -86,8 +92,8 @@ static uint32_t epoch_steps(const struct sim_agent *a) {
 }
 
 /* An update is as long as the model makes it, and all of it is held. */
-static void set_lengths(struct sim *s, const struct sim_learning *l, const struct codec *codec) {
-  size_t n = schema_shared(l->schema), full = codec_full_bytes(n), link = codec_bound(*codec, n);
+static void set_lengths(struct sim *s, const struct sim_learning *l, const struct site_job_config *job) {
+  size_t n = schema_shared(l->schema), full = codec_full_bytes(n), link = site_job_payload_bound(job, n);
   s->dims = ((full > link ? full : link) + sizeof(double) - 1) / sizeof(double);
   s->payload_bytes = s->dims * sizeof(double);
 }
@@ -103,8 +109,10 @@ static void set_rounds(struct sim *s, const struct config *c, const struct site_
   }
   config->encoding = rounds.encoding;
   config->is_clustered = rounds.is_clustered;
-  config->link_bytes = codec_bound(job->job.contract->codec, n);
-  config->full_bytes = codec_full_bytes(n);
+  config->is_push_sum = rounds.is_push_sum;
+  config->link_bytes = site_job_payload_bound(job, n);
+  config->full_bytes = rounds.is_push_sum ? config->link_bytes : codec_full_bytes(n);
+  s->mass_is_void = rounds.is_push_sum; /* the account is the trainer's */
   config->payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
 }
 
@@ -168,10 +176,11 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
   l->first_weights = site_job_first_weights(job, &id, &schema_digest);
   l->jobs = calloc(s->n_agents + 1, sizeof *l->jobs);
   l->trainers = calloc(s->n_agents + 1, sizeof(void *));
+  l->rosters = calloc(s->n_agents + 1, sizeof *l->rosters);
   l->epoch_steps = calloc(s->n_agents + 1, sizeof *l->epoch_steps);
   l->tests = calloc(s->n_agents + 1, sizeof *l->tests);
   l->right = calloc(s->n_agents + 1, sizeof *l->right);
-  if (!l->jobs || !l->trainers || !l->epoch_steps || !l->tests || !l->right) {
+  if (!l->jobs || !l->trainers || !l->rosters || !l->epoch_steps || !l->tests || !l->right) {
     snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(ERR_NO_MEMORY));
     return ERR_NO_MEMORY;
   }
@@ -182,7 +191,7 @@ static enum err open_all(struct sim_learning *l, const struct config *c, const s
     snprintf(why, MAX_REASON_BYTES, "%s", err_sentence(e));
     return e;
   }
-  set_lengths(s, l, &job->job.contract->codec);
+  set_lengths(s, l, job);
   for (size_t i = 0; i < s->n_agents; i++) {
     l->jobs[i] = *job;
     l->jobs[i].shadow = SHADOW_OFF;
@@ -255,6 +264,7 @@ void sim_learning_close(struct sim_learning *l) {
     trainer_stop(l->trainers[i]);
   attackers_free(l->attackers);
   free(l->trainers);
+  free(l->rosters);
   free(l->epoch_steps);
   free(l->tests);
   free(l->right);

@@ -31,10 +31,13 @@ void sim_sums_open(struct sim_agent *a) {
     a->mass.edges[i].peer = a->sim->agents[a->peers[i].agent]->key;
 }
 
-/* ---- snapshots: the account, and the sums of peers in its order ---- */
+/* ---- snapshots: the account, and the sums that were taken of peers in its order ---- */
 
 size_t sim_sums_bytes(const struct sim_agent *a) {
-  return sim_has_sums(a) ? mass_bytes(&a->mass) + a->n_peers * model_bytes(a) : 0;
+  size_t n_sums = 0;
+  for (size_t i = 0; sim_has_sums(a) && i < a->n_peers; i++)
+    n_sums += a->mass.edges[i].has_base;
+  return sim_has_sums(a) ? mass_bytes(&a->mass) + n_sums * model_bytes(a) : 0;
 }
 
 void sim_sums_write(const struct sim_agent *a, uint8_t *out_bytes) {
@@ -42,8 +45,12 @@ void sim_sums_write(const struct sim_agent *a, uint8_t *out_bytes) {
     return;
   mass_write(&a->mass, out_bytes);
   out_bytes += mass_bytes(&a->mass);
-  for (size_t i = 0; i < a->n_peers; i++)
-    memcpy(out_bytes + i * model_bytes(a), a->peers[i].copy, model_bytes(a));
+  for (size_t i = 0; i < a->n_peers; i++) {
+    if (!a->mass.edges[i].has_base)
+      continue;
+    memcpy(out_bytes, a->peers[i].copy, model_bytes(a));
+    out_bytes += model_bytes(a);
+  }
 }
 
 void sim_sums_read(struct sim_agent *a, const uint8_t *bytes, size_t n_bytes) {
@@ -52,7 +59,7 @@ void sim_sums_read(struct sim_agent *a, const uint8_t *bytes, size_t n_bytes) {
   size_t n_mass = mass_measure(bytes, n_bytes);
   MUST(n_mass > 0 && mass_read(&a->mass, bytes, n_mass) == ERR_OK);
   for (size_t i = 0; i < a->n_peers; i++) {
-    size_t at = mass_find(bytes, &a->mass.edges[i].peer);
+    size_t at = mass_sum_of(bytes, &a->mass.edges[i].peer);
     if (at != SIZE_MAX)
       memcpy(a->peers[i].copy, bytes + n_mass + at * model_bytes(a), model_bytes(a));
   }
