@@ -57,9 +57,14 @@ size_t site_job_agents(const struct site_job_config *s, size_t n_peers) {
   return s->job.topology.rule == GRAPH_PEERS ? MAX_PEERS + 1 : n_peers + 1;
 }
 
-size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared) {
+size_t site_job_update_bound(const struct site_job_config *s, size_t n_shared) {
   return job_is_push_sum(&s->job) ? codec_full_bytes(n_shared) + MASS_TAIL_BYTES_MOST
-                            : codec_bound(s->job.contract->codec, n_shared);
+                                  : codec_bound(s->job.contract->codec, n_shared);
+}
+
+size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared) {
+  size_t update = site_job_update_bound(s, n_shared), full = codec_full_bytes(n_shared);
+  return update > full ? update : full;
 }
 
 size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers) {
@@ -92,7 +97,7 @@ struct data_memory site_job_memory(const struct site_job_config *s, const struct
   struct statvfs disk;
   uint64_t publish, commit;
   size_t n = schema_parameters(schema);
-  disk_forecast(site_job_payload_bound(s, schema_shared(schema)), codec_full_bytes(n),
+  disk_forecast(site_job_update_bound(s, schema_shared(schema)), codec_full_bytes(n),
                 site_job_half_arrays(s, n_peers), &publish, &commit);
   uint64_t kept = DISK_RESERVE_BYTES + LADDER_ROUNDS * (publish + commit);
   uint64_t free_bytes = statvfs(state_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;

@@ -22,7 +22,9 @@ struct round_config site_job_rounds(const struct site_job_config *s, size_t n_pe
 /* How many agents can be in the job at most, of which this one lists so many peers. */
 size_t site_job_agents(const struct site_job_config *s, size_t n_peers);
 
-/* The most that an update has, and how many arrays as long as the model a half has beside that, with so many peers. */
+/* The most that an update has; that an update or a full copy has; how many arrays as long as the model a half has, with so many
+ * peers. */
+size_t site_job_update_bound(const struct site_job_config *s, size_t n_shared);
 size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared);
 size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers);
 

@@ -43,6 +43,8 @@ void peers_print(const json_t *data, bool is_tsv, FILE *out) {
                                           {"DISTANCE", "distance", FORM_LOSS | COLUMN_IF_ANY},
                                           {"GROUP", "group", FORM_COUNT | COLUMN_IF_ANY},
                                           {"COSINE", "cosine", FORM_LOSS | COLUMN_IF_ANY},
+                                          {"TOLD", "told", FORM_LOSS | COLUMN_IF_ANY},
+                                          {"TAKEN", "taken", FORM_LOSS | COLUMN_IF_ANY},
                                           {"SENT", "sent_bytes", FORM_BYTES},
                                           {"RECEIVED", "received_bytes", FORM_BYTES},
                                           {"ADDRESS", "address", FORM_TEXT | COLUMN_IF_ANY},

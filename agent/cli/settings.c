@@ -250,11 +250,11 @@ static json_t *forecast_job(const struct config *c, const struct site_job_config
   if (e)
     return NULL; /* only for lack of memory: config_load has judged it */
   size_t model = codec_full_bytes(n_parameters);
-  size_t half = learner_half_arrays(&job->train, s->rule.rule);
-  size_t memory = learner + shadow + half * model + codec_bound(job->contract->codec, n_shared);
+  size_t half = site_job_half_arrays(s, c->n_peers), update = site_job_update_bound(s, n_shared);
+  size_t memory = learner + shadow + half * model + update;
   size_t disk = (half + 2 * ((size_t)c->keep_last + c->keep_best)) * model +
                 (shadow > 0 ? half * ((size_t)c->keep_last + c->keep_best) * model : 0);
-  size_t round = job_topology_follows(&job->topology, c->n_peers + 1) * codec_bound(job->contract->codec, n_shared);
+  size_t round = job_topology_follows(&job->topology, c->n_peers + 1) * update;
   uint64_t written = written_a_round(c, s);
   return json_pack("{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "job", job->name, "version",
                    (json_int_t)job->version, "model", job->arch, "parameters", (json_int_t)n_parameters, "memory_bytes",

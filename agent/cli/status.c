@@ -169,6 +169,17 @@ static void print_cluster(const json_t *data, FILE *out) {
   fputs(" sites that are known, this one included\n", out);
 }
 
+/* Its part of push-sum's mass, that is 1 an agent; nothing without. */
+static void print_mass(const json_t *data, FILE *out) {
+  if (!json_is_object(json_at(data, "job.mass")))
+    return;
+  fputs("mass      ", out);
+  print_at(data, "job.mass.held", FORM_LOSS, out);
+  fputs(" held, ", out);
+  print_at(data, "job.mass.written_off", FORM_LOSS, out);
+  fputs(" written off (average: push-sum)\n", out);
+}
+
 /* How near the end of the disk is; nothing where there is room. */
 static void print_disk(const json_t *data, FILE *out) {
   const char *state = json_string_value(json_at(data, "disk.state"));
@@ -197,6 +208,7 @@ static void view(const struct call *call, const json_t *data, FILE *out) {
   print_personal(data, out);
   print_continual(data, out);
   print_cluster(data, out);
+  print_mass(data, out);
   print_disk(data, out);
   print_note(data, "local", "job.local_note", out);
   print_note(data, "global", "job.global_note", out);

@@ -2,6 +2,7 @@
 
 #include "agent/cli/history.h"
 #include "agent/core/disk.h"
+#include "agent/site_job.h"
 #include "models/merging/codec.h"
 #include "models/schema.h"
 
@@ -18,8 +19,8 @@ uint64_t written_a_round(const struct config *c, const struct site_job_config *s
     return 0;
   size_t n_parameters = schema_parameters(schema), n_shared = schema_shared(schema);
   schema_free(schema);
-  size_t full = codec_full_bytes(n_parameters), half_arrays = learner_half_arrays(&job->train, site_job->rule.rule);
-  disk_forecast(codec_bound(job->contract->codec, n_shared), full, half_arrays, &publish, &commit);
+  size_t full = codec_full_bytes(n_parameters), half_arrays = site_job_half_arrays(site_job, c->n_peers);
+  disk_forecast(site_job_update_bound(site_job, n_shared), full, half_arrays, &publish, &commit);
   return publish + commit + (shadow_is_wanted(c, site_job) ? half_arrays * full : 0);
 }
 

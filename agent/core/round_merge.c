@@ -289,11 +289,16 @@ static void put_commit(struct round_machine *m, struct trainer_result *r, struct
     machine_release(m);
 }
 
-/* Peers of another group do not count: nobody is alone for want of them. */
+/* Peers of another group do not count: nobody is alone for want of them. Nor, in the last round, does who has finished and told
+ * all it had: it may have jumped there, and nothing more comes. */
 uint32_t machine_min_peers(const struct round_machine *m) {
   uint32_t n = 0;
-  for (size_t i = 0; i < m->self.n_peers; i++)
-    n += m->peers[i].is_followed && !round_peer_is_elsewhere(&m->peers[i]);
+  bool is_last = m->reached.round + 1 == m->config->count;
+  for (size_t i = 0; i < m->self.n_peers; i++) {
+    const struct round_peer *p = &m->peers[i];
+    bool is_through = is_last && round_peer_standing(p) == ERR_FINISHED;
+    n += p->is_followed && !round_peer_is_elsewhere(p) && !is_through;
+  }
   return n < m->config->min_peers ? n : m->config->min_peers;
 }
 
@@ -317,7 +322,7 @@ void machine_on_merge_result(struct round_machine *m, struct trainer_result *r, 
   m->has_loss = false;
   m->shown.metrics = r->metrics;
   m->shown.n_merged = n_merged;
-  m->shown.n_expected = count_chosen(m);
+  m->shown.n_expected = m->config->is_push_sum ? (uint32_t)m->n_followed : count_chosen(m);
   put_commit(m, r, label, outcome_of(r, stays), now_ms);
   m->reached = label;
   m->in_work = label;

@@ -72,7 +72,7 @@ enum err round_peer_missing_reason(const struct round_peer *p) {
 enum err round_peer_copy_check(const struct round_peer *p) {
   if (exclusion_of(p) != ERR_OK)
     return exclusion_of(p);
-  if (!p->is_chosen)
+  if (!p->is_chosen && !p->is_one_way)
     return ERR_NOT_NEIGHBOUR;
   if (!p->is_placed)
     return ERR_GROUP;

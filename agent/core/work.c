@@ -33,6 +33,7 @@ void trainer_result_free(struct trainer_result *result) {
   free(result->half.bytes);
   free(result->model.bytes);
   free(result->shadow.bytes);
+  free(result->account.peers);
   peers_free(result->peers, result->n_peers);
   free(result);
 }

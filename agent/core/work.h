@@ -45,6 +45,15 @@ struct continual_figures {
   double found_p;                           /* … and the chance of that without drift */
 };
 
+/* The account of push-sum as the trainer left it (agent/core/mass.h). */
+struct mass_figures {
+  bool is_on;
+  double held, written_off;
+  struct mass_given {
+    double told, taken;
+  } *peers; /* [n_peers] to and of each, in all; owned */
+};
+
 enum trainer_job_kind {
   JOB_LOAD,    /* open data and learner, restore what `half` and `model` hold (either may be empty) */
   JOB_TRAIN,   /* local steps, then encode: answered with payload and half */
@@ -120,7 +129,8 @@ struct trainer_result {
 
   struct buffer payload; /* JOB_TRAIN */
   struct digest payload_root;
-  double mass; /* push-sum: of the sum */
+  double mass;                 /* push-sum: of the sum */
+  struct mass_figures account; /* any kind */
   struct buffer half;
   uint64_t copy_offset, n_copy; /* where x̂ stands in the half */
   struct digest copy_root;      /* Merkle root of those bytes where it was wanted, else zeros */

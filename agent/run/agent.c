@@ -154,7 +154,7 @@ static enum err open_gossip(struct agent *a, char why[MAX_CONFIG_WHY_BYTES]) {
   const struct gossip_job_config *jobs[MAX_JOBS_IN_HELLO];
   uint64_t payload_bound = 0;
   for (size_t i = 0; i < a->n_jobs; i++) {
-    uint64_t bound = codec_payload_bound(a->jobs[i]->config->job.contract->codec, schema_shared(a->jobs[i]->schema));
+    uint64_t bound = site_job_payload_bound(a->jobs[i]->config, schema_shared(a->jobs[i]->schema));
     payload_bound = bound > payload_bound ? bound : payload_bound;
     jobs[i] = job_gossip_config(a->jobs[i]);
   }

@@ -154,6 +154,7 @@ void job_free(struct agent_job *j) {
   free(j->has_proof);
   free(j->awaited_copies);
   free(j->copy_of);
+  free(j->mass.peers);
   config_job_free(j->own_config);
   free(j);
 }
@@ -185,7 +186,7 @@ enum err job_start_round(struct agent_job *j) {
   j->rules = site_job_rounds(s, a->config->n_peers);
   j->rules.identity = (struct round_identity){
       .swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest};
-  j->rules.link_bytes = site_job_payload_bound(s, n_shared);
+  j->rules.link_bytes = site_job_update_bound(s, n_shared);
   j->rules.full_bytes = job_is_push_sum(&s->job) ? j->rules.link_bytes : codec_full_bytes(n_shared);
   j->rules.payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20;
   j->rules.snapshot_max_bytes = snapshot_max_bytes(j->schema, &s->job);
@@ -384,7 +385,7 @@ static enum err join(struct agent_job *j) {
     return e;
   agent_add_job(a, j); /* before gossip asks for its words */
   e = gossip_add_job(a->gossip, job_gossip_config(j),
-                     codec_payload_bound(j->config->job.contract->codec, schema_shared(j->schema)), &index);
+                     site_job_payload_bound(j->config, schema_shared(j->schema)), &index);
   if (e != ERR_OK) {
     a->n_jobs--;
     return e;

@@ -70,6 +70,7 @@ struct agent_job {
   char local_note[MAX_REASON_BYTES], global_note[MAX_REASON_BYTES]; /* why a test set has no headline, or "" */
   struct shadow_figures shadow;
   struct continual_figures continual;
+  struct mass_figures mass;
 };
 
 enum { MAX_UNWRITTEN_EVENTS = 16 };

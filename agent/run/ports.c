@@ -399,6 +399,9 @@ static void take_trained(struct agent_job *j, struct trainer_result *r) {
   }
   j->shadow = r->shadow_figures;
   j->continual = r->continual;
+  free(j->mass.peers);
+  j->mass = r->account;
+  r->account = (struct mass_figures){0}; /* now the job's */
   if (r->stream_note[0]) {
     const char *name = r->is_stream_refused ? "stream-refused" : "stream-lost";
     log_event(LOG_WARNING, name, NULL,

@@ -125,6 +125,18 @@ static json_t *cluster_json(const struct agent_job *j) {
                    "serial", (json_int_t)v.serial);
 }
 
+/* Of push-sum: the account, null without it; and what a peer was given in all and has given. */
+static json_t *mass_json(const struct agent_job *j) {
+  const struct mass_figures *m = &j->mass;
+  return m->is_on ? json_pack("{s:f, s:f}", "held", m->held, "written_off", m->written_off) : json_null();
+}
+
+static void mass_add(json_t *row, const struct agent_job *j, size_t i) {
+  const struct mass_figures *m = &j->mass;
+  json_object_set_new(row, "told", m->is_on ? json_real(m->peers[i].told) : json_null());
+  json_object_set_new(row, "taken", m->is_on ? json_real(m->peers[i].taken) : json_null());
+}
+
 static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   const struct agent *a = j->agent;
   struct gossip_peer_info info;
@@ -150,6 +162,7 @@ static json_t *peer_row(const struct agent_job *j, size_t i, uint64_t now_ms) {
   json_object_set_new(row, "distance", json_real(view.last_distance));
   json_object_set_new(row, "fate", json_string(view.last_weight > 0 ? fate_name(view.last_fate) : ""));
   group_add(row, j, i);
+  mass_add(row, j, i);
   json_object_set_new(row, "sent_bytes", json_integer((json_int_t)info.sent_bytes));
   json_object_set_new(row, "received_bytes", json_integer((json_int_t)info.received_bytes));
   json_object_set_new(row, "refused", counted_drops(info.drops));
@@ -400,6 +413,7 @@ static json_t *job_object(const struct agent_job *j, uint64_t now_ms) {
   json_object_set_new(o, "global_note", json_text(j->global_note));
   json_object_set_new(o, "shadow", shadow_object(j));
   json_object_set_new(o, "continual", continual_object(j));
+  json_object_set_new(o, "mass", mass_json(j));
   json_object_set_new(o, "merged", json_integer(v.n_merged));
   json_object_set_new(o, "expected", json_integer(v.n_expected));
   return o;

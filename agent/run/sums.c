@@ -170,3 +170,15 @@ enum err sums_adopt(const struct sums *s, struct learner *l, const size_t *peers
   }
   return n > 0 ? learner_adopt_sums(l, copies, masses, n) : ERR_NOT_FOUND;
 }
+
+struct mass_figures sums_figures(const struct sums *s) {
+  const struct mass *m = &s->mass;
+  if (!s->is_on)
+    return (struct mass_figures){0};
+  struct mass_figures f = {
+      .is_on = true, .held = m->mu, .written_off = m->written_off, .peers = calloc(m->n_edges + 1, sizeof *f.peers)};
+  MUST(f.peers);
+  for (size_t i = 0; i < m->n_edges; i++)
+    f.peers[i] = (struct mass_given){m->edges[i].told, m->edges[i].taken};
+  return f;
+}

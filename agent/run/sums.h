@@ -56,4 +56,7 @@ MUST_USE enum err sums_gather_end(struct sums *s, struct learner *l);
 /* A joiner's start, of these peers. ERR_NO_MEMORY; ERR_NOT_FOUND: none of them has given a sum. */
 MUST_USE enum err sums_adopt(const struct sums *s, struct learner *l, const size_t *peers, size_t n_peers);
 
+/* As it is now. */
+struct mass_figures sums_figures(const struct sums *s);
+
 #endif

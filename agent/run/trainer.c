@@ -1038,6 +1038,7 @@ static struct trainer_result *answer(struct trainer *t, struct trainer_job *job)
   result->error = atomic_load(&t->stop) ? ERR_STOPPED : run[job->kind](t, job, result);
   result->shadow_figures = t->shadow.figures;
   result->continual = figures_of(t->learner);
+  result->account = sums_figures(&t->sums);
   memcpy(result->shadow_note, t->shadow.note, sizeof result->shadow_note);
   t->shadow.note[0] = '\0';
   trainer_job_free(job);

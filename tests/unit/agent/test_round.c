@@ -989,6 +989,29 @@ START_TEST(one_round_behind_peers_that_have_finished_gets_to_the_end) {
 }
 END_TEST
 
+/* As one that jumped to the last round: its update of it will never come. */
+START_TEST(the_last_round_needs_nobody_who_has_finished) {
+  struct swarm *s = swarm_new(2);
+  s->agents[0].config.count = 19;
+  swarm_start_all(s);
+  swarm_run(s, 120000);
+  ck_assert_uint_eq(swarm_round(s, 0), 19);
+  ck_assert_uint_eq(swarm_round(s, 1), 20);
+  ck_assert_int_eq(round_end(s->agents[1].machine, s->now_ms), ROUND_ENDED);
+  swarm_free(s);
+}
+END_TEST
+
+START_TEST(a_round_before_the_last_still_needs_somebody) {
+  struct swarm *s = swarm_new(2);
+  s->agents[0].config.count = 18;
+  swarm_start_all(s);
+  swarm_run(s, 120000);
+  ck_assert_uint_eq(swarm_round(s, 1), 18);
+  swarm_free(s);
+}
+END_TEST
+
 /* ---- lost messages ------------------------------------------------------------------------------------------------ */
 
 START_TEST(one_lost_message_of_any_kind_costs_no_round) {
@@ -1039,5 +1062,6 @@ int main(void) {
       alone_it_does_three_sub_rounds_then_waits_and_comes_back_in_one_exchange,
       alone_survives_a_restart_and_its_end_is_short, two_of_three_with_min_peers_two_wait_for_the_third,
       who_has_finished_is_served_and_not_waited_for, the_end_waits_for_a_follower_at_most_the_linger,
-      one_round_behind_peers_that_have_finished_gets_to_the_end, one_lost_message_of_any_kind_costs_no_round);
+      one_round_behind_peers_that_have_finished_gets_to_the_end, the_last_round_needs_nobody_who_has_finished,
+      a_round_before_the_last_still_needs_somebody, one_lost_message_of_any_kind_costs_no_round);
 }
