@@ -1,4 +1,7 @@
 /* Push-sum with learners: two of them, and what is personal. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "models/floats.h"
 #include "models/learner_sums.h"
 #include "tests/unit/models/toy.h"
@@ -8,7 +11,55 @@ enum { N_INPUTS = 6, N_CLASSES = 3, N_SHARED = (N_INPUTS + 1) * 8, N_ALL = N_SHA
 
 static const char personal_head[] = "dense 8, relu, dense classes personal";
 
+/* An account of N_ACCOUNT bytes at most, that speaks of both copies, the second one first, once it has any byte. */
+enum { N_ACCOUNT = 13 };
+struct account {
+  struct learner_ledger ledger;
+  uint8_t bytes[N_ACCOUNT];
+  size_t n;
+};
+
+static size_t account_bytes(const void *context) {
+  return ((const struct account *)context)->n;
+}
+
+static void account_write(const void *context, uint8_t *out) {
+  memcpy(out, ((const struct account *)context)->bytes, ((const struct account *)context)->n);
+}
+
+static size_t account_copies(const void *context, size_t *out) {
+  out[0] = 1;
+  out[1] = 0;
+  return ((const struct account *)context)->n > 0 ? 2 : 0;
+}
+
+static bool account_fits(const void *context, const uint8_t *bytes, size_t n, size_t n_copies) {
+  (void)context;
+  return n == 0 || (n_copies == 2 && bytes[0] != 0xee);
+}
+
+static void account_take(void *context, const uint8_t *bytes, size_t n, size_t *out_stands) {
+  struct account *a = context;
+  memcpy(a->bytes, bytes, n);
+  a->n = n;
+  out_stands[0] = n > 0 ? 1 : SIZE_MAX;
+  out_stands[1] = n > 0 ? 0 : SIZE_MAX;
+}
+
+static void account_init(struct account *a, const char *text) {
+  *a = (struct account){.ledger = {.context = a,
+                                   .most_bytes = N_ACCOUNT,
+                                   .bytes = account_bytes,
+                                   .write = account_write,
+                                   .copies = account_copies,
+                                   .fits = account_fits,
+                                   .take = account_take},
+                        .n = strlen(text)};
+  memcpy(a->bytes, text, a->n);
+}
+
 struct site {
+  const struct learner_ledger *ledger; /* NULL */
   struct contract contract;
   struct schema *schema;
   struct dataset train;
@@ -27,7 +78,8 @@ static void site_init(struct site *s, uint64_t data) {
       .codec = {CODEC_F32, 0},
       .init = {{9}},
       .train_seed = data,
-      .n_copies = 2};
+      .n_copies = 2,
+      .ledger = s->ledger};
   schema_hash(s->schema, &kit_digest, &c.schema_hash);
   const struct dataset *const tests[N_TEST_SETS] = {0};
   ck_assert_int_eq(learner_open(&c, &s->l), ERR_OK);
@@ -69,7 +121,7 @@ static void values(const struct site *s, float out[N_ALL]) {
 }
 
 START_TEST(what_is_shared_is_given_and_taken_and_what_is_personal_stays) {
-  struct site a, b;
+  struct site a = {0}, b = {0};
   uint8_t base[4 * N_SHARED], sum[4 * N_SHARED];
   float of_a[N_ALL], of_b[N_ALL], after[N_ALL];
   site_init(&a, 1);
@@ -106,7 +158,7 @@ START_TEST(what_is_shared_is_given_and_taken_and_what_is_personal_stays) {
 END_TEST
 
 START_TEST(what_did_not_leave_is_in_the_next_one) {
-  struct site a, b;
+  struct site a = {0}, b = {0};
   uint8_t sum[4 * N_SHARED], other[4 * N_SHARED];
   site_init(&a, 1);
   site_init(&b, 1);
@@ -127,7 +179,7 @@ START_TEST(what_did_not_leave_is_in_the_next_one) {
 END_TEST
 
 START_TEST(a_sum_that_is_no_sum_changes_nothing) {
-  struct site a;
+  struct site a = {0};
   uint8_t sum[4 * N_SHARED];
   float before[N_ALL], after[N_ALL];
   site_init(&a, 1);
@@ -145,7 +197,7 @@ START_TEST(a_sum_that_is_no_sum_changes_nothing) {
 END_TEST
 
 START_TEST(a_joiner_starts_from_means_of_sums) {
-  struct site a;
+  struct site a = {0};
   float values_of[N_SHARED], after[N_ALL];
   uint8_t sum[4 * N_SHARED];
   site_init(&a, 1);
@@ -162,8 +214,80 @@ START_TEST(a_joiner_starts_from_means_of_sums) {
 }
 END_TEST
 
+static void fill_copies(struct site *s) {
+  uint8_t bytes[4 * N_SHARED];
+  float of[N_SHARED];
+  for (size_t k = 0; k < 2; k++) {
+    for (size_t i = 0; i < N_SHARED; i++)
+      of[i] = (float)(100 * k + i);
+    codec_write_values(of, N_SHARED, bytes);
+    ck_assert_int_eq(learner_copy_set(s->l, k, bytes, sizeof bytes), ERR_OK);
+  }
+}
+
+/* Of one of the two forms. */
+struct form {
+  size_t (*bytes)(const struct learner *l);
+  void (*write)(const struct learner *l, uint8_t *out);
+  enum err (*read)(struct learner *l, const uint8_t *bytes, size_t n);
+};
+static const struct form forms[] = {{learner_half_bytes, learner_half_write, learner_half_read},
+                                    {learner_model_bytes, learner_model_write, learner_model_read}};
+
+static void check_form(const struct form *f, const char *text) {
+  struct account of_a, of_b;
+  account_init(&of_a, text);
+  account_init(&of_b, "other");
+  struct site a = {.ledger = &of_a.ledger}, b = {.ledger = &of_b.ledger}, without = {0};
+  site_init(&a, 1);
+  site_init(&b, 2);
+  site_init(&without, 3);
+  fill_copies(&a);
+  size_t n = f->bytes(a.l), at = 0;
+  uint8_t *bytes = malloc(n), expected[4 * N_SHARED], found[4 * N_SHARED];
+  ck_assert_ptr_nonnull(bytes);
+  f->write(a.l, bytes);
+  ck_assert_int_eq(f->read(b.l, bytes, n), ERR_OK);
+  ck_assert_uint_eq(of_b.n, strlen(text));
+  ck_assert_mem_eq(of_b.bytes, text, of_b.n);
+  for (size_t k = 0; k < 2 && of_a.n > 0; k++) {
+    learner_copy_write(a.l, k, expected);
+    learner_copy_write(b.l, k, found);
+    ck_assert_mem_eq(found, expected, sizeof found);
+  }
+  ck_assert_int_eq(f->read(without.l, bytes, n), ERR_OK);
+  while (memcmp(bytes + at, "push-sum", 8) != 0)
+    at++;
+  account_init(&of_b, "other");
+  size_t word = at + 16 + 16 + 8; /* of its head: word, counts; the first number is the length */
+  const double bad[] = {N_ACCOUNT + 1, -1, 0.5, 0.0 / 0.0}, first = of_a.n > 0 ? 0xee : 0;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    memcpy(bytes + word - 8, &bad[i], sizeof bad[i]);
+    ck_assert_int_ne(f->read(b.l, bytes, n), ERR_OK);
+  }
+  f->write(a.l, bytes);
+  if (of_a.n > 0) {
+    memcpy(bytes + word, &first, sizeof first); /* what it says is no account */
+    ck_assert_int_eq(f->read(b.l, bytes, n), ERR_CORRUPT);
+  }
+  ck_assert_mem_eq(of_b.bytes, "other", 5);
+  free(bytes);
+  site_done(&a);
+  site_done(&b);
+  site_done(&without);
+}
+
+START_TEST(an_account_is_kept_beside_half_and_model) {
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    check_form(&forms[i], "thirteen \xff\1\2\3");
+    check_form(&forms[i], "five!");
+    check_form(&forms[i], "");
+  }
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN_WITHIN("learner-sums", 60, what_is_shared_is_given_and_taken_and_what_is_personal_stays,
                           what_did_not_leave_is_in_the_next_one, a_sum_that_is_no_sum_changes_nothing,
-                          a_joiner_starts_from_means_of_sums);
+                          a_joiner_starts_from_means_of_sums, an_account_is_kept_beside_half_and_model);
 }
