@@ -49,6 +49,17 @@ START_TEST(the_least_config_has_every_default) {
 }
 END_TEST
 
+START_TEST(push_sum_goes_in_one_direction_and_takes_statistics_for_weights) {
+  struct site_folder f = site_folder_new(GOOD_SITE, GOOD_JOB "average: push-sum\ntopology: ring\n");
+  struct config *c = load(&f, NULL);
+  const struct job_config *job = &c->jobs[0].job;
+  ck_assert(job_is_push_sum(job) && job->topology.is_directed && job->statistics == STATISTIC_MEAN);
+  ck_assert_str_eq(value_of(c, "average")->text, "push-sum");
+  config_free(c);
+  site_folder_free(&f);
+}
+END_TEST
+
 START_TEST(every_key_reaches_its_field) {
   static const char site[] = GOOD_HEAD
       "key_file: /k/agent.key\npassphrase_file: pass\nstate_dir: /var/lib/x\nlisten: []\n"
@@ -578,7 +589,8 @@ START_TEST(its_words_are_those_of_models) {
 END_TEST
 
 int main(void) {
-  return SUITE_RUN("agent/config", columns_have_types, the_least_config_has_every_default, every_key_reaches_its_field,
+  return SUITE_RUN("agent/config", columns_have_types, the_least_config_has_every_default,
+                   push_sum_goes_in_one_direction_and_takes_statistics_for_weights, every_key_reaches_its_field,
                    regression_needs_no_classes, training_is_set_by_the_job_file,
                    personal_layers_are_set_by_the_job_file, other_tasks_have_their_own_losses_and_headlines,
                    codecs_have_words_and_a_fraction, steps_can_be_those_of_the_swarm,

@@ -1,5 +1,6 @@
 #include "agent/run/shadow.h"
 #include "agent/run/snapshot.h"
+#include "agent/run/sums.h"
 #include "agent/run/trainer.h"
 #include "base/rng.h"
 #include "crypto/digest.h"
@@ -1154,6 +1155,248 @@ START_TEST(what_cannot_be_read_now_is_told_once_and_read_when_it_can) {
 }
 END_TEST
 
+/* ---- sums: two sites, each with the other as its one peer ---- */
+
+enum { SUM_BYTES = 27 * 4 };
+
+struct pair {
+  struct site s[2];
+  struct gossip_peer_config peers[2]; /* [i]: site i, as the other has it */
+  struct sums_roster rosters[2];
+};
+
+static void start_with_sums(struct pair *p, size_t i) {
+  p->rosters[i] =
+      (struct sums_roster){.own = p->peers[i].key, .peers = &p->peers[1 - i], .n_peers = 1, .n_agents = 2};
+  const struct trainer_config config = {.site_job = &p->s[i].config,
+                                        .schema = p->s[i].schema,
+                                        .init = {{1, 2, 3}},
+                                        .n_copies = 1,
+                                        .roster = &p->rosters[i]};
+  ck_assert_int_eq(trainer_start(&config, &p->s[i].trainer), ERR_OK);
+}
+
+static void pair_init(struct pair *p) {
+  *p = (struct pair){.peers = {{.key = {{1}}}, {.key = {{2}}}}};
+  for (size_t i = 0; i < 2; i++) {
+    site_init(&p->s[i], i + 1);
+    p->s[i].config.job.average = AVERAGE_PUSH_SUM;
+    p->s[i].config.job.contract->codec.kind = CODEC_F32;
+    start_with_sums(p, i);
+    load(&p->s[i]);
+  }
+}
+
+static void pair_done(struct pair *p) {
+  for (size_t i = 0; i < 2; i++)
+    site_done(&p->s[i]);
+}
+
+static struct trainer_result *give(struct site *s, uint64_t round, bool is_told) {
+  struct trainer_job *job = job_new(JOB_TRAIN, round);
+  job->account = 7;
+  job->told = calloc(2, sizeof *job->told);
+  ck_assert_ptr_nonnull(job->told);
+  job->told[0] = is_told;
+  struct trainer_result *r = run(s, job);
+  ck_assert_int_eq(r->error, ERR_OK);
+  return r;
+}
+
+static struct link_in sum_of(const struct trainer_result *r, uint64_t sequence) {
+  struct link_in link = link_of(MANIFEST_SUM, ENCODING_F32, r->payload.bytes, r->payload.n_bytes);
+  link.manifest.mu = r->mass;
+  link.manifest.sequence = sequence;
+  return link;
+}
+
+static struct trainer_result *take(struct site *s, uint64_t round, struct link_in link) {
+  struct trainer_job *job = job_with_peers(JOB_MERGE, round, 1);
+  add_link(&job->peers[0], link);
+  struct trainer_result *r = run(s, job);
+  ck_assert_int_eq(r->error, ERR_OK);
+  return r;
+}
+
+static void check_account(const struct trainer_result *r, double held, double told, double taken) {
+  ck_assert(r->account.is_on);
+  ck_assert_double_eq(r->account.held, held);
+  ck_assert_double_eq(r->account.peers[0].told, told);
+  ck_assert_double_eq(r->account.peers[0].taken, taken);
+}
+
+/* One round of both; what they have then. */
+static void exchange(struct pair *p, uint64_t round, bool is_told, struct trainer_result *out[2]) {
+  struct trainer_result *given[2];
+  for (size_t i = 0; i < 2; i++)
+    given[i] = give(&p->s[i], round, is_told);
+  for (size_t i = 0; i < 2; i++) {
+    out[i] = take(&p->s[i], round, sum_of(given[1 - i], round));
+    ck_assert_int_eq(out[i]->peers[0].reason, ERR_OK);
+  }
+  for (size_t i = 0; i < 2; i++)
+    trainer_result_free(given[i]);
+}
+
+static void free_both(struct trainer_result *r[2]) {
+  trainer_result_free(r[0]);
+  trainer_result_free(r[1]);
+}
+
+START_TEST(two_sites_give_each_other_half_and_have_the_mean) {
+  struct pair p;
+  struct trainer_result *r[2];
+  size_t n;
+  pair_init(&p);
+  exchange(&p, 1, false, r); /* the first sums: nothing is given before */
+  check_account(r[0], 1, 0, 0);
+  free_both(r);
+  exchange(&p, 2, true, r);
+  check_account(r[0], 1, 0.5, 0.5);
+  check_account(r[1], 1, 0.5, 0.5);
+  const uint8_t *a = values(&p.s[0], &r[0]->model, &n), *b = values(&p.s[1], &r[1]->model, &n);
+  for (size_t i = 0; i < n / 4; i++) {
+    float x, y;
+    memcpy(&x, a + 4 * i, 4);
+    memcpy(&y, b + 4 * i, 4);
+    ck_assert_float_eq_tol(x, y, 1e-6F);
+  }
+  free_both(r);
+  pair_done(&p);
+}
+END_TEST
+
+START_TEST(what_is_withheld_is_not_given) {
+  struct pair p;
+  struct trainer_result *r[2];
+  pair_init(&p);
+  exchange(&p, 1, false, r);
+  free_both(r);
+  struct trainer_result *given = give(&p.s[0], 2, true);
+  check_account(given, 0.5, 0.5, 0);
+  struct trainer_job *job = job_new(JOB_MERGE, 2);
+  job->is_withheld = true;
+  struct trainer_result *merged = run(&p.s[0], job);
+  ck_assert_int_eq(merged->error, ERR_OK);
+  check_account(merged, 1, 0, 0);
+  trainer_result_free(given);
+  trainer_result_free(merged);
+  pair_done(&p);
+}
+END_TEST
+
+static struct trainer_job *load_of(const struct trainer_result *half, const struct trainer_result *model) {
+  struct trainer_job *job = job_new(JOB_LOAD, 0);
+  const struct buffer *from[] = {&half->half, &model->model};
+  struct buffer *to[] = {&job->half, &job->model};
+  for (size_t i = 0; i < 2; i++) {
+    *to[i] = (struct buffer){malloc(from[i]->n_bytes), from[i]->n_bytes};
+    ck_assert_ptr_nonnull(to[i]->bytes);
+    memcpy(to[i]->bytes, from[i]->bytes, from[i]->n_bytes);
+  }
+  return job;
+}
+
+START_TEST(the_account_outlasts_a_restart) {
+  struct pair p;
+  struct trainer_result *r[2];
+  pair_init(&p);
+  exchange(&p, 1, false, r);
+  free_both(r);
+  struct trainer_result *of_a = give(&p.s[0], 2, true), *of_b = give(&p.s[1], 2, true);
+  struct trainer_result *merged = take(&p.s[0], 2, sum_of(of_b, 2));
+  site_stop(&p.s[0]);
+  start_with_sums(&p, 0);
+  struct trainer_result *loaded = run(&p.s[0], load_of(of_a, merged));
+  ck_assert_msg(loaded->error == ERR_OK, "%s", loaded->sentence);
+  check_account(loaded, 1, 0.5, 0.5);
+  struct trainer_result *again = take(&p.s[0], 2, sum_of(of_b, 2)); /* it is known */
+  check_account(again, 1, 0.5, 0.5);
+  check_same_values(&p.s[0], &merged->model, &again->model);
+  trainer_result_free(again);
+  trainer_result_free(loaded);
+  trainer_result_free(merged);
+  trainer_result_free(of_a);
+  trainer_result_free(of_b);
+  pair_done(&p);
+}
+END_TEST
+
+static void spoil_sum_value(struct link_in *link) {
+  const float nan = NAN;
+  memcpy(link->payload + 8, &nan, sizeof nan);
+}
+
+static void spoil_sum_length(struct link_in *link) {
+  link->manifest.n_payload = SUM_BYTES - 4;
+}
+
+static void spoil_sum_tail(struct link_in *link) {
+  link->manifest.n_payload -= 1;
+}
+
+static void spoil_sum_told(struct link_in *link) {
+  const double more = 0.75; /* than the sum grew by */
+  memcpy(link->payload + link->manifest.n_payload - sizeof more, &more, sizeof more);
+}
+
+static void spoil_sum_kind(struct link_in *link) {
+  link->manifest.kind = MANIFEST_FULL;
+}
+
+START_TEST(a_sum_that_is_refused_changes_no_mass) {
+  static const struct {
+    void (*spoil)(struct link_in *link);
+    enum err reason;
+  } cases[] = {{spoil_sum_value, ERR_NON_FINITE},
+               {spoil_sum_length, ERR_LENGTH},
+               {spoil_sum_tail, ERR_ENCODING},
+               {spoil_sum_told, ERR_MASS},
+               {spoil_sum_kind, ERR_ENCODING}};
+  struct pair p;
+  struct trainer_result *r[2];
+  pair_init(&p);
+  exchange(&p, 1, false, r);
+  free_both(r);
+  struct trainer_result *given = give(&p.s[1], 2, true);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct link_in link = sum_of(given, 2);
+    cases[i].spoil(&link);
+    merkle_root(&digest_blake2b, link.payload, link.manifest.n_payload, &link.manifest.payload_root);
+    struct trainer_result *refused = take(&p.s[0], 2, link);
+    ck_assert_int_eq(refused->peers[0].reason, cases[i].reason);
+    check_account(refused, 1, 0, 0);
+    trainer_result_free(refused);
+  }
+  struct trainer_result *taken = take(&p.s[0], 2, sum_of(given, 2)); /* the truth still counts */
+  check_account(taken, 1.5, 0, 0.5);
+  trainer_result_free(taken);
+  trainer_result_free(given);
+  pair_done(&p);
+}
+END_TEST
+
+START_TEST(a_joiner_adopts_what_a_sum_is_the_mean_of) {
+  struct pair p;
+  size_t n;
+  pair_init(&p);
+  struct trainer_result *given = give(&p.s[1], 1, false);
+  struct trainer_job *job = job_with_peers(JOB_ADOPT, 1, 1);
+  struct trainer_result *none = run(&p.s[0], job);
+  ck_assert_int_eq(none->error, ERR_NOT_FOUND);
+  job = job_with_peers(JOB_ADOPT, 1, 1);
+  add_link(&job->peers[0], sum_of(given, 1));
+  struct trainer_result *adopted = run(&p.s[0], job);
+  ck_assert_int_eq(adopted->error, ERR_OK);
+  check_account(adopted, 1, 0, 0);
+  ck_assert_mem_eq(values(&p.s[0], &adopted->model, &n), given->payload.bytes, SUM_BYTES); /* of mass 1 */
+  trainer_result_free(adopted);
+  trainer_result_free(none);
+  trainer_result_free(given);
+  pair_done(&p);
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN(
       "agent/trainer", loads_data_and_says_what_is_worth_a_warning, a_failed_load_says_where_and_may_be_repeated,
@@ -1167,5 +1410,7 @@ int main(void) {
       one_that_is_interrupted_answers_without_being_joined, what_is_appended_is_trained_on_from_the_next_round,
       what_cannot_be_read_now_is_told_once_and_read_when_it_can, who_is_not_followed_may_say_that_it_has_nothing,
       tasks_come_in_turn_are_judged_and_outlast_a_restart, what_is_kept_of_a_task_is_sealed,
-      a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow);
+      a_site_without_samples_of_a_task_does_not_start, the_shadow_keeps_up, the_payload_does_not_wait_for_the_shadow,
+      two_sites_give_each_other_half_and_have_the_mean, what_is_withheld_is_not_given, the_account_outlasts_a_restart,
+      a_sum_that_is_refused_changes_no_mass, a_joiner_adopts_what_a_sum_is_the_mean_of);
 }
