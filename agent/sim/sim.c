@@ -332,7 +332,7 @@ static void open_node(struct sim_agent *a) {
   MUST(node_new_with(&means, &config, &sim_gossip_events, &a->node, why) == ERR_OK);
   a->node->link = (struct link){a, &sim_link_calls};
   if (s->fidelity == SIM_PROTOCOL)
-    a->node->budget.held_bytes = s->dims * sizeof(double);
+    a->node->budget.held_bytes = sim_held(s, UINT64_MAX);
   rng_init(&a->node->rng, s->seed + s->n_starts);
 }
 

@@ -255,7 +255,7 @@ struct sim *sim_new_as(enum sim_fidelity fidelity, size_t n, size_t dims, uint64
 struct sim *sim_new_protocol(size_t n, size_t dims, uint64_t payload_bytes, uint64_t seed);
 void sim_free(struct sim *s);
 
-/* From now on all agents give sums; before the first start, with numbers that are held whole. */
+/* From now on all agents give sums, once, before the first start. */
 void sim_push_sum(struct sim *s);
 
 /* What all hold and what is on its way among them, and how many agents that is the mass of: those that have something to go on

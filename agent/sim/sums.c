@@ -14,10 +14,9 @@ bool sim_has_sums(const struct sim_agent *a) {
 }
 
 void sim_push_sum(struct sim *s) {
-  size_t n_tail = s->n_agents * sizeof(double);
-  MUST(s->payload_bytes == s->dims * sizeof(double));
-  s->n_tail = n_tail;
-  s->payload_bytes += n_tail;
+  MUST(s->n_tail == 0);
+  s->n_tail = s->n_agents * sizeof(double);
+  s->payload_bytes += s->n_tail;
   s->config.is_push_sum = true;
   s->config.link_bytes = s->config.full_bytes = (size_t)s->payload_bytes;
 }
@@ -85,7 +84,8 @@ struct buffer sim_sums_push(struct sim_agent *a, const struct trainer_job *job) 
   const struct push p = mass_push(&a->mass, job->told ? job->told : nobody);
   free(nobody);
   push(a, &p, a->pending);
-  struct buffer b = {calloc(1, (size_t)a->sim->payload_bytes), (size_t)a->sim->payload_bytes};
+  size_t held = sim_held(a->sim, a->sim->payload_bytes);
+  struct buffer b = {calloc(1, held), held};
   MUST(b.bytes != NULL);
   memcpy(b.bytes, a->pending, model_bytes(a));
   double *told = (double *)(void *)(b.bytes + model_bytes(a));

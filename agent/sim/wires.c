@@ -130,7 +130,7 @@ static void frame_drop(void *context) {
 /* Of a frame of n bytes, how many of its first ones go with the event, before its tag: of a chunk without cipher only what is
  * held of a payload. */
 static size_t carried(const struct sim *s, uint8_t type, size_t n) {
-  size_t body = n - FRAME_TAG_BYTES, held = FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES + s->dims * sizeof(double);
+  size_t body = n - FRAME_TAG_BYTES, held = FRAME_HEAD_BYTES + CHUNK_HEAD_BYTES + sim_held(s, UINT64_MAX);
   return s->fidelity == SIM_PROTOCOL && type == MESSAGE_CHUNK && held < body ? held : body;
 }
 

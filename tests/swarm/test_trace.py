@@ -76,7 +76,7 @@ class Trace(unittest.TestCase):
 
             # And damage is one line.
             for name, damaged in {"cut": sound[:-3], "no end of a head": sound[:len(MAGIC) + 9], "empty": MAGIC,
-                                  "another version": sound.replace(b"2", b"7", 1)}.items():
+                                  "another version": sound.replace(b"3", b"7", 1)}.items():
                 with self.subTest(name):
                     changed.write_bytes(damaged)
                     answer = starling("sim", "--replay", changed)
