@@ -586,7 +586,8 @@ static enum err check_average(struct loader *l) {
     bool fits;
     const char *remedy;
   } uses[] = {
-      {"codec", l->contract->codec.kind == CODEC_F32, "does not go with average: push-sum, whose sums are told whole; write f32"},
+      {"codec", l->contract->codec.kind == CODEC_F32,
+       "does not go with average: push-sum, whose sums are told whole; write f32"},
       {"merge.statistics", job->statistics == STATISTIC_MEAN,
        "does not go with average: push-sum, which gives them away as it does weights; write mean"},
       {"cluster.groups", !job->cluster.is_on,
@@ -880,14 +881,12 @@ static enum err check_personal(struct loader *l) {
 }
 
 /* What a job file must be by itself, and what the site's settings must be for it. */
-static enum err (*const job_checks[])(struct loader *) = {check_training, check_train_uses, check_drift,
-                                                          check_personal, check_cluster,    check_average,
-                                                          check_split,    check_contract,   check_continual,
-                                                          check_model};
-static enum err (*const site_checks[])(struct loader *) = {check_part,   check_labels,  check_watch,
-                                                           check_offset, check_follow,  check_memory,
-                                                           check_rule,   check_weights, check_average_here,
-                                                           check_groups};
+static enum err (*const job_checks[])(struct loader *) = {
+    check_training, check_train_uses, check_drift,    check_personal,  check_cluster,
+    check_average,  check_split,      check_contract, check_continual, check_model};
+static enum err (*const site_checks[])(struct loader *) = {check_part,         check_labels, check_watch, check_offset,
+                                                           check_follow,       check_memory, check_rule,  check_weights,
+                                                           check_average_here, check_groups};
 
 static enum err run_checks(struct loader *l, enum err (*const checks[])(struct loader *), size_t n) {
   enum err e = ERR_OK;

@@ -97,8 +97,8 @@ struct data_memory site_job_memory(const struct site_job_config *s, const struct
   struct statvfs disk;
   uint64_t publish, commit;
   size_t n = schema_parameters(schema);
-  disk_forecast(site_job_update_bound(s, schema_shared(schema)), codec_full_bytes(n),
-                site_job_half_arrays(s, n_peers), &publish, &commit);
+  disk_forecast(site_job_update_bound(s, schema_shared(schema)), codec_full_bytes(n), site_job_half_arrays(s, n_peers),
+                &publish, &commit);
   uint64_t kept = DISK_RESERVE_BYTES + LADDER_ROUNDS * (publish + commit);
   uint64_t free_bytes = statvfs(state_dir, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
   m.disk_max_bytes = free_bytes > kept ? free_bytes - kept : 0;

@@ -66,7 +66,7 @@ struct learner {
     float **arrays;          /* [n_copies] */
     size_t *copies;          /* [n_copies] */
   } ledger;
-  bool has_step;             /* x is the half-step from before.x of the last learner_train */
+  bool has_step; /* x is the half-step from before.x of the last learner_train */
 
   const struct dataset *train;
   const struct dataset *tests[N_TEST_SETS];

@@ -51,7 +51,7 @@ struct mass_figures {
   double held, written_off;
   struct mass_given {
     double told, taken;
-  } *peers; /* [n_peers] to and of each, in all; owned */
+  } * peers; /* [n_peers] to and of each, in all; owned */
 };
 
 enum trainer_job_kind {

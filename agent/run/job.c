@@ -384,8 +384,8 @@ static enum err join(struct agent_job *j) {
   if (e != ERR_OK)
     return e;
   agent_add_job(a, j); /* before gossip asks for its words */
-  e = gossip_add_job(a->gossip, job_gossip_config(j),
-                     site_job_payload_bound(j->config, schema_shared(j->schema)), &index);
+  e = gossip_add_job(a->gossip, job_gossip_config(j), site_job_payload_bound(j->config, schema_shared(j->schema)),
+                     &index);
   if (e != ERR_OK) {
     a->n_jobs--;
     return e;

@@ -20,8 +20,9 @@ struct sums_roster {
   struct identity_key own;
   const struct gossip_peer_config *peers; /* [n_peers], ascending by key */
   size_t n_peers;
-  size_t n_agents;       /* in the job, at most */
-  const size_t *copy_of; /* of each peer its copy, SIZE_MAX: none; NULL: the one of its number. For the life of the sums */
+  size_t n_agents; /* in the job, at most */
+  const size_t
+      *copy_of; /* of each peer its copy, SIZE_MAX: none; NULL: the one of its number. For the life of the sums */
 };
 
 struct sums {
@@ -41,7 +42,8 @@ void sums_done(struct sums *s);
 /* Of JOB_TRAIN, in this order: the account that may begin; by what the rate is multiplied; what is given, as a payload that the caller
  * frees. Errors as learner_push; nothing is given then. */
 void sums_begin(struct sums *s, const struct trainer_job *job);
-MUST_USE enum err sums_push(struct sums *s, struct learner *l, const struct trainer_job *job, struct buffer *out_payload);
+MUST_USE enum err sums_push(struct sums *s, struct learner *l, const struct trainer_job *job,
+                            struct buffer *out_payload);
 
 /* What was given last did not leave: the account's part, as when the learner undoes its training; and the learner's, too. */
 void sums_take_back(struct sums *s);

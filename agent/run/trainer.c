@@ -929,7 +929,8 @@ static enum err apply_and_merge(struct trainer *t, struct trainer_job *job, stru
 static enum err apply_and_adopt(struct trainer *t, struct trainer_job *job, struct trainer_result *result) {
   MUST(t->learner != NULL && !t->has_unpublished);
   enum err merged, e;
-  if ((e = take_and_merge(t, job, result, &merged)) != ERR_OK || (e = adopt(t, result->peers, result->n_peers)) != ERR_OK)
+  if ((e = take_and_merge(t, job, result, &merged)) != ERR_OK ||
+      (e = adopt(t, result->peers, result->n_peers)) != ERR_OK)
     return e;
   return answer_model(t, true, result);
 }

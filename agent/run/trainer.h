@@ -37,11 +37,11 @@ struct trainer_config {
   const size_t *
       copy_of; /* … and of each peer its copy, for the trainer's life, SIZE_MAX: none; NULL: the one of its own number */
   const struct sums_roster *roster; /* with push-sum, for the trainer's life; else NULL */
-  struct at_rest_key at_rest; /* of SEALED_PURPOSE; zeros in simulations */
-  const char *state_dir;      /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
-  uint64_t judged_from; /* models of earlier rounds are judged on the validation split alone; 0: all on every set */
-  bool measures;        /* which kernels are fast here; else the built-in choice */
-  uint32_t n_jobs;      /* that share the processors, at least 1 */
+  struct at_rest_key at_rest;       /* of SEALED_PURPOSE; zeros in simulations */
+  const char *state_dir; /* for measurements of this host, and samples that do not fit into memory; NULL: all do */
+  uint64_t judged_from;  /* models of earlier rounds are judged on the validation split alone; 0: all on every set */
+  bool measures;         /* which kernels are fast here; else the built-in choice */
+  uint32_t n_jobs;       /* that share the processors, at least 1 */
   const struct trainer_tamper *tamper; /* for the trainer's life; NULL: nobody */
 };
 

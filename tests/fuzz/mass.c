@@ -49,7 +49,8 @@ static void feed_account(const uint8_t *bytes, size_t n) {
     uint8_t *own = malloc(n_own);
     MUST(own);
     mass_write(&m, own);
-    MUST(mass_sums(own) == n_sums && mass_read(&again, own, n_own) == ERR_OK && again.mu == m.mu && again.sent == m.sent);
+    MUST(mass_sums(own) == n_sums && mass_read(&again, own, n_own) == ERR_OK && again.mu == m.mu &&
+         again.sent == m.sent);
     free(own);
   }
   mass_done(&m);

@@ -166,7 +166,8 @@ START_TEST(no_mass_is_lost_or_made) {
     run_round(&g, 0.2);
     graph_done(&g);
   }
-  printf("%d rounds, 20 %% lost, %zu left and %zu joined: |sum of mass - N| at most %.2e\n", ROUNDS, n_left, n_joined, most_off);
+  printf("%d rounds, 20 %% lost, %zu left and %zu joined: |sum of mass - N| at most %.2e\n", ROUNDS, n_left, n_joined,
+         most_off);
   ck_assert_uint_gt(n_left, 10);
   ck_assert_uint_gt(n_joined, 10);
   end();
@@ -255,7 +256,8 @@ START_TEST(the_mean_is_found_and_plain_averaging_finds_another) {
     most = fmax(most, push_sum);
     least = fmin(least, plain);
   }
-  printf("of %d random directed graphs, after 30 rounds, in parts of the mean: push-sum at most %.2e apart, plain averaging with the "
+  printf("of %d random directed graphs, after 30 rounds, in parts of the mean: push-sum at most %.2e apart, plain "
+         "averaging with the "
          "same weights at least %.2e\n",
          GRAPHS, most, least);
   ck_assert_double_lt(most, 1e-3);

@@ -1166,8 +1166,7 @@ struct pair {
 };
 
 static void start_with_sums(struct pair *p, size_t i) {
-  p->rosters[i] =
-      (struct sums_roster){.own = p->peers[i].key, .peers = &p->peers[1 - i], .n_peers = 1, .n_agents = 2};
+  p->rosters[i] = (struct sums_roster){.own = p->peers[i].key, .peers = &p->peers[1 - i], .n_peers = 1, .n_agents = 2};
   const struct trainer_config config = {.site_job = &p->s[i].config,
                                         .schema = p->s[i].schema,
                                         .init = {{1, 2, 3}},
