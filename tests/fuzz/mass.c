@@ -23,8 +23,8 @@ static void open(struct mass *m) {
 static void feed_tail(const uint8_t *bytes, size_t n) {
   uint64_t account;
   double told;
-  for (uint8_t k = 0; k < N_EDGES + 2; k++) {
-    const struct identity_key own = {{k}};
+  for (size_t k = 0; k < N_EDGES + 2; k++) {
+    const struct identity_key own = {{(uint8_t)k}};
     if (mass_tail_read(bytes, n, &own, &account, &told) == ERR_OK)
       MUST(is_mass(told) && n >= MASS_ACCOUNT_BYTES);
   }

@@ -355,7 +355,7 @@ START_TEST(who_changes_all_the_time_moves_nobody_all_the_time) {
   }
   ck_assert_uint_le(t->n_moved - moved_before, FOR_MS / MOVED_MS + 1);
   ck_assert_uint_le(t->n_affinities - placed_before, FOR_MS / SKETCH_EVERY_MS + SKETCH_BURST);
-  ck_assert_uint_le(t->n_sent - sent_before, (FOR_MS / SKETCH_EVERY_MS + SKETCH_BURST) * (SITES - 1));
+  ck_assert_uint_le(t->n_sent - sent_before, (size_t)(FOR_MS / SKETCH_EVERY_MS + SKETCH_BURST) * (SITES - 1));
   ck_assert_uint_gt(t->n_sent, sent_before);
   w->now_ms += FOR_MS;
   carry_all(w);
@@ -371,7 +371,7 @@ START_TEST(groups_are_found_and_told_now_and_then) {
   _Static_assert(REGROUP_BURST == 8 && SKETCH_BURST == 3, "the ninth is too much, and no site's own");
   struct swarm *w = settled();
   struct site *t = &w->sites[0];
-  uint64_t start_ms = w->now_ms + 10 * SKETCH_EVERY_MS;
+  uint64_t start_ms = w->now_ms + (uint64_t)10 * SKETCH_EVERY_MS;
   size_t before = t->n_moved;
   for (size_t i = 0; i < 9; i++) {
     size_t who = 1 + i % 3, to = (hidden[who] + 1 + i / 3) % 2;
@@ -383,7 +383,7 @@ START_TEST(groups_are_found_and_told_now_and_then) {
     ck_assert(t->affinity[who] == (i < 8 ? to == 0 : to == 1));
   }
   ck_assert_uint_eq(t->n_moved, before + 1);
-  ck_assert_uint_le(cluster_turn(t->cluster, start_ms + 8 * REGROUP_SPACE_MS), start_ms + REGROUP_MS);
+  ck_assert_uint_le(cluster_turn(t->cluster, start_ms + (uint64_t)8 * REGROUP_SPACE_MS), start_ms + REGROUP_MS);
   cluster_turn(t->cluster, start_ms + REGROUP_MS);
   ck_assert(t->affinity[3] == 1);
   ck_assert_uint_eq(t->n_moved, before + 1);
@@ -450,12 +450,12 @@ START_TEST(who_is_away_is_awaited_where_nobody_is_known) {
   struct site *t = &w->sites[0];
   own(w, 0, 0);
   ck_assert_uint_eq(cluster_turn(t->cluster, 0), UINT64_MAX);
-  cluster_turn(t->cluster, 10 * PATIENCE_MS);
+  cluster_turn(t->cluster, (uint64_t)10 * PATIENCE_MS);
   ck_assert_uint_eq(t->n_affinities, 0);
   struct signed_sketch s = said_by(key_of(1), 1, 1, 1);
   hear(w, 0, 1, &s);
-  cluster_turn(t->cluster, 20 * PATIENCE_MS);
-  cluster_turn(t->cluster, 21 * PATIENCE_MS);
+  cluster_turn(t->cluster, (uint64_t)20 * PATIENCE_MS);
+  cluster_turn(t->cluster, (uint64_t)21 * PATIENCE_MS);
   ck_assert(t->affinity[1] == 1); /* two are one group */
   for (size_t k = 2; k < SITES; k++)
     ck_assert(t->affinity[k] == 0);
@@ -494,7 +494,7 @@ START_TEST(what_cannot_be_sent_is_said_later) {
   for (size_t i = 0; i < 8; i++)
     ck_assert_uint_ne(cluster_turn(w->sites[0].cluster, w->now_ms + i * CLUSTER_PAUSE_MS), UINT64_MAX);
   ck_assert_uint_eq(w->sites[0].n_sent, 0);
-  w->now_ms += 8 * CLUSTER_PAUSE_MS;
+  w->now_ms += (uint64_t)8 * CLUSTER_PAUSE_MS;
   w->sites[0].is_full = false;
   carry_all(w);
   assert_groups(w, hidden);

@@ -9,15 +9,15 @@ static const float Z[N] = {1, -2, 0.1F, 1e-3F}, SUM[N] = {100, 7, -3, 0};
 
 START_TEST(what_is_given_and_what_stays_is_what_was) {
   const struct push p = {.mass = 1.5, .amount = 0.5, .rest = 0.5, .n_told = 2};
-  float z[N], sum[N];
+  float z[N], grown[N];
   memcpy(z, Z, sizeof z);
-  ck_assert_int_eq(push_sum_push(&p, z, SUM, N, sum), ERR_OK);
+  ck_assert_int_eq(push_sum_push(&p, z, SUM, N, grown), ERR_OK);
   for (size_t i = 0; i < N; i++) {
-    double given = 2 * ((double)sum[i] - (double)SUM[i]);
+    double given = 2 * ((double)grown[i] - (double)SUM[i]);
     ck_assert_double_eq_tol(given + 0.5 * (double)z[i], 1.5 * (double)Z[i], 1e-7 * fabs((double)Z[i]));
   }
   ck_assert_float_ne(z[2], Z[2]); /* -3 has no room for a tenth's digits: what rounding takes from the sum stays in z */
-  push_sum_take_back(&p, z, SUM, sum, N);
+  push_sum_take_back(&p, z, SUM, grown, N);
   for (size_t i = 0; i < N; i++)
     ck_assert_float_eq_tol(z[i], Z[i], 1e-6F * fabsf(Z[i]));
 }
@@ -25,12 +25,12 @@ END_TEST
 
 START_TEST(told_nobody_nothing_changes) {
   const struct push p = {.mass = 0.7, .rest = 0.7};
-  float z[N], sum[N];
+  float z[N], grown[N];
   memcpy(z, Z, sizeof z);
-  ck_assert_int_eq(push_sum_push(&p, z, SUM, N, sum), ERR_OK);
-  push_sum_take_back(&p, z, SUM, sum, N);
+  ck_assert_int_eq(push_sum_push(&p, z, SUM, N, grown), ERR_OK);
+  push_sum_take_back(&p, z, SUM, grown, N);
   ck_assert_mem_eq(z, Z, sizeof z);
-  ck_assert_mem_eq(sum, SUM, sizeof sum);
+  ck_assert_mem_eq(grown, SUM, sizeof grown);
 }
 END_TEST
 
