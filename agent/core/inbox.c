@@ -257,7 +257,7 @@ uint64_t inbox_bytes(const struct inbox *in) {
   return n;
 }
 
-/* A full copy takes the place of what waits: where there is no room for both, what waits goes first. Bytes that are free then. */
+/* A full copy, or a sum where one is needed, takes the place of what waits: where there is no room for both, what waits goes first. Bytes that are free then. */
 static uint64_t give_up_queue(struct inbox *in, uint64_t wanted) {
   uint64_t n_bytes = inbox_bytes(in); /* nothing is being fetched */
   if (n_bytes < wanted)
@@ -270,7 +270,8 @@ static uint64_t give_up_queue(struct inbox *in, uint64_t wanted) {
 static void fetch_offer(struct inbox *in, const struct inbox_ports *ports, void *context, uint64_t now_ms,
                         uint64_t room_bytes) {
   struct manifest *m = &in->offers[0];
-  if (m->kind == MANIFEST_FULL && m->n_payload > room_bytes)
+  bool replaces = m->kind == MANIFEST_FULL || (m->kind == MANIFEST_SUM && in->needs_full);
+  if (replaces && m->n_payload > room_bytes)
     room_bytes += give_up_queue(in, m->n_payload - room_bytes);
   if (m->n_payload > room_bytes || ports->fetch(context, in->peer, m) != ERR_OK) {
     in->not_before_ms = now_ms + RETRY_MS;

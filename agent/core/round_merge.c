@@ -121,11 +121,19 @@ static struct copy_place copy_place(const struct chain_place *c) {
   return (struct copy_place){chain_mark(&c->position), c->round, c->samples, c->degree};
 }
 
+/* Up to which round links are taken. Sums are like full copies where one jumps, and where they are of so far ahead that waiting for
+ * their round would keep what is given for ever on its way. */
+static uint64_t last_taken(const struct round_machine *m, const struct inbox *in) {
+  uint64_t round = m->in_work.round;
+  bool is_far = in->n_queue > 0 && in->queue[0].manifest.round > round + m->config->staleness_max;
+  return m->config->is_push_sum && (m->phase == PHASE_JUMPING || is_far) ? UINT64_MAX : round;
+}
+
 static void take_links(struct round_machine *m, size_t peer, struct merge_peer *row) {
   struct round_peer *p = &m->peers[peer];
   row->peer = peer;
   machine_look_after(m, peer);
-  row->links = inbox_take(&p->inbox, m->in_work.round, &row->n_links);
+  row->links = inbox_take(&p->inbox, last_taken(m, &p->inbox), &row->n_links);
   struct chain_place place = place_after(p, row, row->n_links);
   p->next = copy_place(&place);
 }

@@ -232,7 +232,8 @@ static size_t *apply_all(struct sim_agent *a, struct trainer_job *job, size_t *o
   for (size_t k = 0; k < job->n_peers; k++) {
     sim_holds(a, SIM_INVARIANT_KEY_ORDER, k == 0 || job->peers[k].peer > job->peers[k - 1].peer);
     apply(a, &job->peers[k]);
-    if (job->peers[k].reason == ERR_OK)
+    bool has_copy = !sim_has_sums(a) || a->mass.edges[job->peers[k].peer].has_base;
+    if (job->peers[k].reason == ERR_OK && has_copy)
       usable[n++] = job->peers[k].peer;
   }
   *out_n = n;

@@ -171,5 +171,6 @@ struct scenario *scenario_random(uint64_t seed) {
   add_links(r, c);
   add_events(r, c);
   c->fidelity = one_in(r, 8) ? SIM_SEALED : SIM_PROTOCOL; /* the same story, sooner */
+  c->average = one_in(r, 6) ? AVERAGE_PUSH_SUM : AVERAGE_NEIGHBOURS;
   return c;
 }

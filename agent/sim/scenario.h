@@ -4,6 +4,7 @@
  *   agents: 8                numbered from 0
  *   topology: ring           full, ring, random, regular, alone, dumbbell, besieged (topology.h); of random and regular
  *                            `degree` says how many peers
+ *   average: neighbours      or push-sum, whose mass is then looked after
  *   fidelity: sealed         or protocol: without ciphers, for thousands of agents (sim.h)
  *   rounds: 20               the last one; 0: for ever
  *   model_kib: 100
@@ -110,6 +111,7 @@ struct scenario {
   bool relay;             /* agents carry sessions of two others that cannot reach each other */
   double duration_s;      /* at most, of virtual time */
   unsigned topology;      /* enum topology */
+  unsigned average;       /* enum average_rule */
   unsigned fidelity;      /* enum sim_fidelity */
   struct scenario_link link;
   struct scenario_host host;

@@ -9,6 +9,8 @@
 enum { MAX_DEGREE = MAX_PEERS / 2 };
 
 static const char *const fidelity_words[] = {"sealed", "protocol", NULL};
+static const char *const average_words[] = {
+    [AVERAGE_NEIGHBOURS] = "neighbours", [AVERAGE_PUSH_SUM] = "push-sum", NULL};
 static const char *const flag_words[] = {"false", "true", NULL};
 static const char *const action_words[] = {
 #define X(symbol, word) word,
@@ -31,6 +33,7 @@ const struct scenario_key scenario_keys[] = {
     {IN_TOP, "agents", offsetof(struct scenario, n_agents), WHOLE, NULL, 1, MAX_SCENARIO_AGENTS, NULL, 0},
     {TOP(topology), SCENARIO_WORD, "ring", 0, 0, topology_words, 0},
     {TOP(degree), WHOLE, "4", 1, MAX_DEGREE, NULL, 0},
+    {TOP(average), SCENARIO_WORD, "neighbours", 0, 0, average_words, 0},
     {TOP(fidelity), SCENARIO_WORD, "sealed", 0, 0, fidelity_words, 0},
     {TOP(rounds), WHOLE, "20", 0, 1000000, NULL, 0},
     {TOP(settle_rounds), WHOLE, "0", 0, 1000000, NULL, 0},

@@ -124,6 +124,8 @@ struct sim *scenario_sim(const struct scenario *c) {
   set_link(&s->default_link, &c->link);
   topology_connect((enum topology)c->topology, s, (size_t)c->degree);
   set_round(&s->config, c);
+  if (c->average == AVERAGE_PUSH_SUM)
+    sim_push_sum(s);
   give_room(s);
   s->relays = c->relay;
   for (size_t i = 0; i < s->n_agents; i++)

@@ -539,6 +539,24 @@ START_TEST(a_full_queue_of_sums_loses_the_oldest) {
 }
 END_TEST
 
+START_TEST(without_room_for_both_a_sum_that_is_needed_takes_the_place) {
+  const struct inbox_ports ports = {.ask = port_ask, .fetch = port_fetch};
+  in.takes_sums = true;
+  tell(sum(1), ERR_OK);
+  deliver();
+  struct manifest m = sum(5);
+  ck_assert_int_eq(inbox_manifest(&in, &m), ERR_OK);
+  inbox_pump(&in, &ports, &wire, now_ms, 0);
+  ck_assert_uint_eq(in.n_queue, 1); /* the round takes it first */
+  inbox_want_full(&in);
+  now_ms += RETRY_MS;
+  inbox_pump(&in, &ports, &wire, now_ms, 0);
+  ck_assert_uint_eq(in.n_queue, 0);
+  deliver();
+  ck_assert(inbox_has_copy(&in) && inbox_is_current(&in));
+}
+END_TEST
+
 int main(void) {
   return SUITE_RUN_AROUND(
       "inbox", 0, setup, teardown, nothing_is_asked_of_who_has_nothing,
@@ -554,5 +572,6 @@ int main(void) {
       a_full_copy_takes_the_place_of_links_without_more_memory, without_room_it_is_fetched_later,
       without_room_for_both_what_waits_gives_way_to_the_full_copy,
       a_lost_session_forgets_what_was_under_way_and_keeps_what_waits, a_sum_goes_on_from_whatever_was_there,
-      sums_and_differences_do_not_mix, a_full_queue_of_sums_loses_the_oldest);
+      sums_and_differences_do_not_mix, a_full_queue_of_sums_loses_the_oldest,
+      without_room_for_both_a_sum_that_is_needed_takes_the_place);
 }
