@@ -194,6 +194,7 @@ START_TEST(who_is_away_for_a_while_loses_nothing) {
   ck_assert_double_eq_tol(n_now, N, 1e-9);
   for (int r = 0; r < 3; r++)
     run_round(&g, 0);
+  graph_done(&g);
   end();
 }
 END_TEST
