@@ -535,6 +535,7 @@ void round_on_payload(struct round_machine *m, size_t peer, const struct manifes
   machine_wake(m);
   struct round_peer *p = &m->peers[peer];
   inbox_payload(&p->inbox, manifest, payload);
+  p->has_news = true; /* told of before a gather ended, it may come after it */
   if (p->has_open_sample && manifest->round >= p->open_round) {
     deadline_correct(&m->deadline, p->open_sample, now_ms - p->open_clock_ms);
     p->has_open_sample = false;
