@@ -1,16 +1,15 @@
 /* Push-sum: averaging over directed edges, whose weights only the sender knows.
  *
- * An agent holds u and a mass μ, and z = u/μ is what is trained, judged and served. To each of those whom it tells it gives an
- * equal
- * part of both and keeps one itself, so that Σ u and Σ μ are what they were, whoever tells whom. What travels is not a part but the
- * sum σ of all parts so far, one array for all: who has it takes what it grew by since the last one taken, and a sum that was
- * lost is
- * in the next one. u is not stored: it is μ·z, and what rounding of σ leaves stays with the sender.
+ * An agent holds u and a mass μ, and z = u/μ is what is trained, judged and served. To each of those whom it tells
+ * it gives an equal part of both and keeps one itself, so that Σ u and Σ μ are what they were, whoever tells whom.
+ * What travels is not a part but the sum σ of all parts so far, one array for all: who has it takes what it grew by
+ * since the last one taken, and a sum that was lost is in the next one. u is not stored: it is μ·z, and what rounding
+ * of σ leaves stays with the sender.
  *
- * The masses are the caller's (agent/core/mass.h); here are the arrays that go with them. All sums in double, element by element:
- * the same input, the same bits.
- * Sources: Kempe et al. 2003, Nedić & Olshevsky 2016 (push-sum), Assran et al. 2019 (stochastic gradient push), Liu et al. 2024
- * (DFedPGP); sums in the place of parts: Hadjicostis et al. 2016.
+ * The masses are the caller's (agent/core/mass.h); here are the arrays that go with them. All sums in double,
+ * element by element: the same input, the same bits. Sources: Kempe et al. 2003, Nedić & Olshevsky 2016 (push-sum),
+ * Assran et al. 2019 (stochastic gradient push), Liu et al. 2024 (DFedPGP); sums in the place of parts: Hadjicostis
+ * et al. 2016.
  *
  * Pure; any thread. */
 #ifndef MODELS_MERGING_PUSH_SUM_H
@@ -26,8 +25,8 @@ struct push {
   size_t n_told;
 };
 
-/* out_sum ← fl(sum + amount·z), z ← (mass·z − n_told·(out_sum − sum)) / rest. Arrays of n; out_sum overlaps no other. With n_told 0
- * out_sum is sum, and z stays to the bit. ERR_NON_FINITE: z is as it was. */
+/* out_sum ← fl(sum + amount·z), z ← (mass·z − n_told·(out_sum − sum)) / rest. Arrays of n; out_sum overlaps no other.
+ * With n_told 0 out_sum is sum, and z stays to the bit. ERR_NON_FINITE: z is as it was. */
 MUST_USE enum err push_sum_push(const struct push *p, float *z, const float *sum, size_t n, float *out_sum);
 
 /* That did not leave: z ← (rest·z + n_told·(pushed − sum)) / mass. */

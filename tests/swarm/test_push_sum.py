@@ -14,7 +14,8 @@ def accounts(swarm):
     for site in swarm:
         status = site.ask_fast("status")
         peers = {row["name"]: row for row in status["peers"]}
-        result[site.name] = (status["job"]["mass"], {n: r["told"] for n, r in peers.items()}, {n: r["taken"] for n, r in peers.items()})
+        told, taken = ({name: row[key] for name, row in peers.items()} for key in ("told", "taken"))
+        result[site.name] = (status["job"]["mass"], told, taken)
     return result
 
 
