@@ -86,7 +86,7 @@ static const char *const replay_rule_words[] = {[REPLAY_BALANCED] = "balanced", 
 static const char *const replay_use_words[] = {[REPLAY_MIXED] = "mixed", [REPLAY_AGEM] = "a-gem", NULL};
 static const char *const ewc_rule_words[] = {[EWC_ONLINE] = "online", [EWC_SEPARATE] = "separate", NULL};
 static const char *const topology_words[] = {"peers", "full", "ring", "regular", "exponential", "random", NULL};
-static const char *const average_words[] = {[AVERAGE_NEIGHBOURS] = "neighbours", [AVERAGE_PUSH_SUM] = "push-sum", NULL};
+const char *const average_words[] = {[AVERAGE_NEIGHBOURS] = "neighbours", [AVERAGE_PUSH_SUM] = "push-sum", NULL};
 static const char *const statistic_words[] = {
     [STATISTIC_MEAN] = "mean", [STATISTIC_LOCAL] = "local", [STATISTIC_POOLED] = "pooled", NULL};
 

@@ -58,6 +58,9 @@ enum { MAX_OPTIONS = 192 };
 extern const struct option option_table[];
 extern const size_t n_options;
 
+/* The words of `average`, by enum average_rule; NULL behind the last. Scenarios have them, too. */
+extern const char *const average_words[];
+
 /* Where a value comes from. */
 struct option_origin {
   const char *file;   /* borrowed; NULL: the default */

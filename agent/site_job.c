@@ -62,9 +62,13 @@ size_t site_job_update_bound(const struct site_job_config *s, size_t n_shared) {
                                   : codec_bound(s->job.contract->codec, n_shared);
 }
 
+size_t site_job_full_bound(const struct site_job_config *s, size_t n_shared) {
+  return job_is_push_sum(&s->job) ? site_job_update_bound(s, n_shared) : codec_full_bytes(n_shared);
+}
+
 size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared) {
-  size_t update = site_job_update_bound(s, n_shared), full = codec_full_bytes(n_shared);
-  return update > full ? update : full;
+  return job_is_push_sum(&s->job) ? site_job_update_bound(s, n_shared)
+                                  : codec_payload_bound(s->job.contract->codec, n_shared);
 }
 
 size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers) {

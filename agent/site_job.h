@@ -22,10 +22,12 @@ struct round_config site_job_rounds(const struct site_job_config *s, size_t n_pe
 /* How many agents can be in the job at most, of which this one lists so many peers. */
 size_t site_job_agents(const struct site_job_config *s, size_t n_peers);
 
-/* The most that an update has; that an update or a full copy has; how many arrays as long as the model a half has, with so many
- * peers. */
+/* The most bytes that an update of so many shared values has, a full copy (a sum is one), and either of them. */
 size_t site_job_update_bound(const struct site_job_config *s, size_t n_shared);
+size_t site_job_full_bound(const struct site_job_config *s, size_t n_shared);
 size_t site_job_payload_bound(const struct site_job_config *s, size_t n_shared);
+
+/* How many arrays as long as the model a half has, with so many peers. */
 size_t site_job_half_arrays(const struct site_job_config *s, size_t n_peers);
 
 /* Seed of the first weights, equal at every agent of the job: H(tag ‖ job id ‖ schema hash ‖ init_seed). */
@@ -33,7 +35,8 @@ struct digest site_job_first_weights(const struct site_job_config *s, const stru
                                      const struct digest *schema);
 
 /* What memory and disk samples may take: data.memory_max_mib, and what is free in the state directory but for the rounds that
- * the disk ladder wants room for, with so many peers. store.max_mib bounds what is stored, and so not this. `state_dir` is borrowed. */
+ * the disk ladder wants room for, with so many peers. store.max_mib bounds what is stored, and so not this. `state_dir` is
+ * borrowed. */
 struct data_memory site_job_memory(const struct site_job_config *s, const struct schema *schema, size_t n_peers,
                                    const char *state_dir);
 

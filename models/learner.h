@@ -39,15 +39,16 @@
 #include "models/schema.h"
 #include "models/train.h"
 
-/* What stands beside a model whose updates are sums (models/learner_sums.h) and is kept in every half and model of it: an account, bytes
- * of the caller's, and those copies that it speaks of. On the learner's thread. */
+/* What stands beside a model whose updates are sums (models/learner_sums.h) and is kept in every half and model of it: an
+ * account, bytes of the caller's, and those copies that it speaks of. On the learner's thread. */
 struct learner_ledger {
   void *context;
   size_t most_bytes; /* of an account */
   size_t (*bytes)(const void *context);
   void (*write)(const void *context, uint8_t *out_bytes);
   size_t (*copies)(const void *context, size_t *out_copies); /* [n_copies]: which, in the order of the account */
-  /* Whether that is an account, and speaks of so many. What fits is taken: out_stands [n_copies]: which of them is which copy, SIZE_MAX: none. */
+  /* Whether that is an account, and speaks of so many. What fits is taken: out_stands [n_copies]: which of them is which copy,
+   * SIZE_MAX: none. */
   bool (*fits)(const void *context, const uint8_t *bytes, size_t n_bytes, size_t n_copies);
   void (*take)(void *context, const uint8_t *bytes, size_t n_bytes, size_t *out_stands);
 };

@@ -85,6 +85,10 @@ void learner_adopt_median(struct learner *l, const size_t *copies, size_t n) {
   MUST(n >= 1 && n <= l->config.n_copies);
   for (size_t i = 0; i < n; i++)
     chosen[i] = learner_copy(l, copies[i]);
+  learner_adopt_values(l, chosen, n);
+}
+
+void learner_adopt_values(struct learner *l, const float *const *chosen, size_t n) {
   merge_median(l->spare, chosen, n, l->n_shared);
   learner_take_shared(l);
   learner_floor(l);

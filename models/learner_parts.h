@@ -99,6 +99,9 @@ enum err learner_teach(struct learner *l, struct lesson *lesson, const struct wo
 struct training learner_training(const struct learner *l, uint64_t round, uint32_t sub);
 struct loss learner_training_loss(const struct learner *l);
 
+/* x ← coordinate median of the arrays [n_shared], and all that was known of the x before is forgotten. */
+void learner_adopt_values(struct learner *l, const float *const *chosen, size_t n);
+
 /* The own model begins as x. */
 void learner_own_reset(struct learner *l);
 

@@ -22,7 +22,8 @@
  *          version 2: and sections, "ring" among them: n, oldest, 32 distances as the merge has left them, which the half of
  *          that round does not know
  *
- *   section "push-sum", of either: the length of an account and its bytes, four to a number; the copies it speaks of, of S values */
+ *   section "push-sum", of either: the length of an account and its bytes, four to a number; the copies it speaks of, of S
+ *   values */
 
 enum {
   MODEL_VERSION = 2,

@@ -53,10 +53,7 @@ enum err learner_gather_end(struct learner *l, double mass, double *u) {
   free(u);
   if (e)
     return ERR_MERGE_REFUSED;
-  if (!l->shared)
-    memcpy(l->x, l->spare, l->n_shared * sizeof *l->x);
-  else
-    learner_take_shared(l);
+  learner_take_shared(l);
   learner_floor(l);
   l->has_step = false;
   return ERR_OK;
@@ -75,12 +72,7 @@ enum err learner_adopt_sums(struct learner *l, const size_t *copies, const doubl
       mean[k] = (float)((double)sum[k] / masses[i]);
     chosen[i] = mean;
   }
-  merge_median(l->spare, chosen, n, l->n_shared);
-  learner_take_shared(l);
+  learner_adopt_values(l, chosen, n);
   free(means);
-  learner_floor(l);
-  l->has_step = false;
-  learner_own_reset(l);
-  terms_forget(&l->added);
   return ERR_OK;
 }

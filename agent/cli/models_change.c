@@ -115,10 +115,10 @@ static enum err judge_roll_back(struct change *c, struct store *s, bool *out_cha
   bool is;
   enum err e = is_back(c, s, &is);
   if (e == ERR_OK && !is && job_is_push_sum(&c->site_job->job)) {
-    snprintf(c->why, sizeof c->why,
-             "a job of average: push-sum does not go back, for what it gave since is given; export the model and take "
-             "it with "
-             "`starling models import`");
+    snprintf(
+        c->why, sizeof c->why,
+        "a job of average: push-sum does not go back, for what it gave since is given; export the model and take it "
+        "with `starling models import`");
     return ERR_UNSUPPORTED;
   }
   if (e != ERR_OK)

@@ -11,8 +11,8 @@
  *
  * What others can do: a sketch is signed by its origin and bound to job, schema and contract, replaced only by a newer one, and one
  * an origin; SKETCH_BURST newer ones are taken at once, then one in SKETCH_EVERY_MS, the newest of those that came
- * meanwhile. Groups are found REGROUP_BURST times at once, then once in REGROUP_MS, and who is with us is told at most once in MOVED_MS, when it has changed. A liar can have
- * itself put where it likes, as it can train on what it likes; the robust rules of the merge are against that. One that
+ * meanwhile. Groups are found REGROUP_BURST times at once, then once in REGROUP_MS, and who is with us is told at most once in
+ * MOVED_MS, when it has changed. A liar can have itself put where it likes, as it can train on what it likes; the robust rules of the merge are against that. One that
  * withholds its sketch counts as of another group once it has had patience_ms in its session, and so does one that is not
  * there if anybody else's is known by then: nobody waits for them, and a sketch that comes later puts them where they
  * belong. Without an own sketch there are no groups: peers, who have none of us, follow us no more, and this agent goes on

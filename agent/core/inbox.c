@@ -257,7 +257,8 @@ uint64_t inbox_bytes(const struct inbox *in) {
   return n;
 }
 
-/* A full copy, or a sum where one is needed, takes the place of what waits: where there is no room for both, what waits goes first. Bytes that are free then. */
+/* A full copy, or a sum where one is needed, takes the place of what waits: where there is no room for both, what waits goes
+ * first. Bytes that are free then. */
 static uint64_t give_up_queue(struct inbox *in, uint64_t wanted) {
   uint64_t n_bytes = inbox_bytes(in); /* nothing is being fetched */
   if (n_bytes < wanted)

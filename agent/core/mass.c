@@ -259,11 +259,18 @@ enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes) {
   return edges_read(c, n, m);
 }
 
-size_t mass_measure(const uint8_t *bytes, size_t n_bytes) {
+/* Behind the head; how many there are. */
+static struct cursor edges_of(const uint8_t *bytes, size_t n_bytes, uint64_t *out_n) {
   struct cursor c;
   cursor_init(&c, bytes, n_bytes);
   (void)cursor_view(&c, HEAD_BYTES - 8);
-  uint64_t n = cursor_u64(&c);
+  *out_n = cursor_u64(&c);
+  return c;
+}
+
+size_t mass_measure(const uint8_t *bytes, size_t n_bytes) {
+  uint64_t n;
+  struct cursor c = edges_of(bytes, n_bytes, &n);
   return !c.failed && n <= MAX_PEERS && c.left >= n * EDGE_BYTES ? HEAD_BYTES + (size_t)n * EDGE_BYTES : 0;
 }
 
@@ -275,29 +282,21 @@ static bool edge_next(struct cursor *c, struct identity_key *out_peer) {
   return e.has_base;
 }
 
-static struct cursor edges_of(const uint8_t *bytes, uint64_t *out_n) {
-  struct cursor c;
-  cursor_init(&c, bytes, MASS_BYTES_MOST);
-  (void)cursor_view(&c, HEAD_BYTES - 8);
-  *out_n = cursor_u64(&c);
-  return c;
-}
-
-size_t mass_sums(const uint8_t *bytes) {
+size_t mass_sums(const uint8_t *bytes, size_t n_bytes) {
   struct identity_key key;
   uint64_t n;
   size_t n_sums = 0;
-  struct cursor c = edges_of(bytes, &n);
+  struct cursor c = edges_of(bytes, n_bytes, &n);
   for (uint64_t i = 0; i < n; i++)
     n_sums += edge_next(&c, &key);
   return n_sums;
 }
 
-size_t mass_sum_of(const uint8_t *bytes, const struct identity_key *peer) {
+size_t mass_sum_of(const uint8_t *bytes, size_t n_bytes, const struct identity_key *peer) {
   struct identity_key key;
   uint64_t n;
   size_t rank = 0;
-  struct cursor c = edges_of(bytes, &n);
+  struct cursor c = edges_of(bytes, n_bytes, &n);
   for (uint64_t i = 0; i < n; i++) {
     bool has_sum = edge_next(&c, &key);
     if (identity_key_equal(&key, peer))

@@ -116,8 +116,8 @@ MUST_USE enum err mass_read(struct mass *m, const uint8_t *bytes, size_t n_bytes
 /* Of one that mass_read takes: how long it is (0: none begins there); of how many peers a sum was taken, and which of
  * these, in the order of the account, is that of a peer (SIZE_MAX: none was taken). */
 size_t mass_measure(const uint8_t *bytes, size_t n_bytes);
-size_t mass_sums(const uint8_t *bytes);
-size_t mass_sum_of(const uint8_t *bytes, const struct identity_key *peer);
+size_t mass_sums(const uint8_t *bytes, size_t n_bytes);
+size_t mass_sum_of(const uint8_t *bytes, size_t n_bytes, const struct identity_key *peer);
 #define MASS_BYTES_MOST (40 + MAX_PEERS * 80) /* mass_bytes of so many peers */
 
 #endif

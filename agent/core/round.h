@@ -186,9 +186,8 @@ void round_epoch_rose(struct round_machine *m, uint64_t boot_epoch);
 /* To be taken back to a kept model as soon as the machine is between rounds: not while an update of it is out or a commit
  * under way, so within a training and a gather. The round number stays, the next payload starts a chain, peers are told why.
  * The same again changes nothing; ERR_BUSY while another one waits; ERR_LIMIT: the note is too long; ERR_NO_MEMORY. What becomes of it
- * is in round_roll_back_view. ERR_UNSUPPORTED: with push-sum, where mass given since cannot be had back; what is imported goes on
- * with the
- * mass that it finds. */
+ * is in round_roll_back_view. ERR_UNSUPPORTED: with push-sum, where mass given since cannot be had back; what is imported goes
+ * on with the mass that it finds. */
 MUST_USE enum err round_on_roll_back(struct round_machine *m, struct round_label to, const char *note,
                                      int64_t at_unix_s);
 

@@ -187,7 +187,7 @@ enum err job_start_round(struct agent_job *j) {
   j->rules.identity = (struct round_identity){
       .swarm = a->swarm, .job = j->id, .schema = j->schema_digest, .contract = j->contract_digest};
   j->rules.link_bytes = site_job_update_bound(s, n_shared);
-  j->rules.full_bytes = job_is_push_sum(&s->job) ? j->rules.link_bytes : codec_full_bytes(n_shared);
+  j->rules.full_bytes = site_job_full_bound(s, n_shared);
   j->rules.payload_max_bytes = (uint64_t)a->config->payload_max_mib << 20;
   j->rules.snapshot_max_bytes = snapshot_max_bytes(j->schema, &s->job);
   j->rules.hold_ms = HOLD_MS;

@@ -33,7 +33,7 @@ static bool ledger_fits(const void *context, const uint8_t *bytes, size_t n_byte
   struct mass probe = {0};
   (void)context;
   return mass_measure(bytes, n_bytes) == n_bytes && mass_read(&probe, bytes, n_bytes) == ERR_OK &&
-         mass_sums(bytes) == n_copies;
+         mass_sums(bytes, n_bytes) == n_copies;
 }
 
 /* A peer that is not followed any more keeps its account, and has no copy to go on from. */
@@ -45,7 +45,7 @@ static void ledger_take(void *context, const uint8_t *bytes, size_t n_bytes, siz
   for (size_t i = 0; i < s->mass.n_edges; i++) {
     struct mass_edge *e = &s->mass.edges[i];
     if (copy_of(s, i) < s->n_copies)
-      out_stands[copy_of(s, i)] = mass_sum_of(bytes, &e->peer);
+      out_stands[copy_of(s, i)] = mass_sum_of(bytes, n_bytes, &e->peer);
     else
       e->has_base = false;
   }

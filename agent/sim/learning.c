@@ -93,8 +93,8 @@ static uint32_t epoch_steps(const struct sim_agent *a) {
 
 /* An update is as long as the model makes it, and all of it is held. */
 static void set_lengths(struct sim *s, const struct sim_learning *l, const struct site_job_config *job) {
-  size_t n = schema_shared(l->schema), full = codec_full_bytes(n), link = site_job_update_bound(job, n);
-  s->dims = ((full > link ? full : link) + sizeof(double) - 1) / sizeof(double);
+  size_t n_bytes = site_job_payload_bound(job, schema_shared(l->schema));
+  s->dims = (n_bytes + sizeof(double) - 1) / sizeof(double);
   s->payload_bytes = s->dims * sizeof(double);
 }
 
@@ -111,7 +111,7 @@ static void set_rounds(struct sim *s, const struct config *c, const struct site_
   config->is_clustered = rounds.is_clustered;
   config->is_push_sum = rounds.is_push_sum;
   config->link_bytes = site_job_update_bound(job, n);
-  config->full_bytes = rounds.is_push_sum ? config->link_bytes : codec_full_bytes(n);
+  config->full_bytes = site_job_full_bound(job, n);
   s->mass_is_void = rounds.is_push_sum; /* the account is the trainer's */
   config->payload_max_bytes = (uint64_t)c->payload_max_mib << 20;
 }

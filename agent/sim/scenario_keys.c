@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/option.h"
 #include "agent/scalar.h"
 #include "base/must.h"
 
 enum { MAX_DEGREE = MAX_PEERS / 2 };
 
 static const char *const fidelity_words[] = {"sealed", "protocol", NULL};
-static const char *const average_words[] = {[AVERAGE_NEIGHBOURS] = "neighbours", [AVERAGE_PUSH_SUM] = "push-sum", NULL};
 static const char *const flag_words[] = {"false", "true", NULL};
 static const char *const action_words[] = {
 #define X(symbol, word) word,

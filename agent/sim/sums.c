@@ -58,7 +58,7 @@ void sim_sums_read(struct sim_agent *a, const uint8_t *bytes, size_t n_bytes) {
   size_t n_mass = mass_measure(bytes, n_bytes);
   MUST(n_mass > 0 && mass_read(&a->mass, bytes, n_mass) == ERR_OK);
   for (size_t i = 0; i < a->n_peers; i++) {
-    size_t at = mass_sum_of(bytes, &a->mass.edges[i].peer);
+    size_t at = mass_sum_of(bytes, n_mass, &a->mass.edges[i].peer);
     if (at != SIZE_MAX)
       memcpy(a->peers[i].copy, bytes + n_mass + at * model_bytes(a), model_bytes(a));
   }

@@ -37,19 +37,19 @@ static void feed_account(const uint8_t *bytes, size_t n) {
   open(&again);
   size_t n_sums = 0;
   if (mass_read(&m, bytes, n) == ERR_OK) {
-    MUST(mass_measure(bytes, n) == n && mass_sums(bytes) <= MAX_PEERS && m.mu > 0 && is_mass(m.written_off));
+    MUST(mass_measure(bytes, n) == n && mass_sums(bytes, n) <= MAX_PEERS && m.mu > 0 && is_mass(m.written_off));
     for (size_t i = 0; i < N_EDGES; i++) {
       const struct mass_edge *e = &m.edges[i];
-      size_t at = mass_sum_of(bytes, &e->peer);
+      size_t at = mass_sum_of(bytes, n, &e->peer);
       MUST(is_mass(e->told) && is_mass(e->taken) && is_mass(e->sum) && e->has_base == (at != SIZE_MAX));
-      MUST(at == SIZE_MAX || at < mass_sums(bytes));
+      MUST(at == SIZE_MAX || at < mass_sums(bytes, n));
       n_sums += e->has_base;
     }
     size_t n_own = mass_bytes(&m);
     uint8_t *own = malloc(n_own);
     MUST(own);
     mass_write(&m, own);
-    MUST(mass_sums(own) == n_sums && mass_read(&again, own, n_own) == ERR_OK && again.mu == m.mu &&
+    MUST(mass_sums(own, n_own) == n_sums && mass_read(&again, own, n_own) == ERR_OK && again.mu == m.mu &&
          again.sent == m.sent);
     free(own);
   }

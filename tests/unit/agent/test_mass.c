@@ -146,10 +146,10 @@ START_TEST(it_comes_back_by_the_keys) {
   ck_assert_double_eq(other.sent, m.sent);
   ck_assert_uint_eq(mass_measure(bytes, n), n);
   ck_assert_uint_eq(mass_measure(bytes, n - 1), 0);
-  ck_assert_uint_eq(mass_sums(bytes), 1);
-  ck_assert_uint_eq(mass_sum_of(bytes, &m.edges[0].peer), 0);
-  ck_assert_uint_eq(mass_sum_of(bytes, &m.edges[2].peer), SIZE_MAX);
-  ck_assert_uint_eq(mass_sum_of(bytes, &other.edges[1].peer), SIZE_MAX);
+  ck_assert_uint_eq(mass_sums(bytes, n), 1);
+  ck_assert_uint_eq(mass_sum_of(bytes, n, &m.edges[0].peer), 0);
+  ck_assert_uint_eq(mass_sum_of(bytes, n, &m.edges[2].peer), SIZE_MAX);
+  ck_assert_uint_eq(mass_sum_of(bytes, n, &other.edges[1].peer), SIZE_MAX);
   ck_assert_double_eq(other.edges[0].taken, 2);
   ck_assert(other.edges[0].has_base && other.edges[0].sequence == 5);
   ck_assert_double_eq(other.edges[1].told, 0);
