@@ -167,13 +167,18 @@ static void assert_groups(struct swarm *w, const size_t *expected) {
   }
 }
 
-static struct swarm *settled(void) {
+/* All have met and told; those before `first` have no sketch of their own. */
+static struct swarm *settled_as(const size_t *groups, size_t first) {
   struct swarm *w = swarm_new();
-  for (size_t i = 0; i < SITES; i++)
-    own(w, i, hidden[i]);
+  for (size_t i = first; i < SITES; i++)
+    own(w, i, groups[i]);
   meet_all(w);
   carry_all(w);
   return w;
+}
+
+static struct swarm *settled(void) {
+  return settled_as(hidden, 0);
 }
 
 START_TEST(all_find_the_same_groups) {
@@ -191,11 +196,7 @@ START_TEST(all_find_the_same_groups) {
 END_TEST
 
 START_TEST(without_an_own_sketch_nobody_is_placed) {
-  struct swarm *w = swarm_new();
-  for (size_t i = 1; i < SITES; i++)
-    own(w, i, hidden[i]);
-  meet_all(w);
-  carry_all(w);
+  struct swarm *w = settled_as(hidden, 1);
   ck_assert_uint_eq(w->sites[0].n_affinities, 0);
   ck_assert_uint_eq(w->sites[0].n_moved, 0);
   ck_assert(w->sites[1].affinity[0] == 0); /* of another group, after a while */
@@ -396,11 +397,7 @@ END_TEST
 /* Other numbers of the same groups are no news. */
 START_TEST(a_group_with_another_number_is_the_same_group) {
   static const size_t at_first[SITES] = {1, 0, 1, 0, 0};
-  struct swarm *w = swarm_new();
-  for (size_t i = 1; i < SITES; i++)
-    own(w, i, at_first[i]);
-  meet_all(w);
-  carry_all(w);
+  struct swarm *w = settled_as(at_first, 1);
   size_t before = w->sites[1].n_moved;
   ck_assert_uint_ge(before, 1);
   own(w, 0, at_first[0]); /* the first key: now the others' group is number 1 */
@@ -415,11 +412,7 @@ END_TEST
 
 START_TEST(who_is_left_alone_is_told_so) {
   static const size_t alone[SITES] = {0, 1, 1, 1, 1};
-  struct swarm *w = swarm_new();
-  for (size_t i = 0; i < SITES; i++)
-    own(w, i, alone[i]);
-  meet_all(w);
-  carry_all(w);
+  struct swarm *w = settled_as(alone, 0);
   ck_assert_uint_eq(w->sites[0].n_alone, 1);
   ck_assert_uint_eq(w->sites[1].n_alone, 0);
   swarm_free(w);

@@ -989,12 +989,18 @@ START_TEST(one_round_behind_peers_that_have_finished_gets_to_the_end) {
 }
 END_TEST
 
-/* As one that jumped to the last round: its update of it will never come. */
-START_TEST(the_last_round_needs_nobody_who_has_finished) {
+/* Of two the first one ends before the other. */
+static struct swarm *first_ended(uint64_t count) {
   struct swarm *s = swarm_new(2);
-  s->agents[0].config.count = 19;
+  s->agents[0].config.count = count;
   swarm_start_all(s);
   swarm_run(s, 120000);
+  return s;
+}
+
+/* As one that jumped to the last round: its update of it will never come. */
+START_TEST(the_last_round_needs_nobody_who_has_finished) {
+  struct swarm *s = first_ended(19);
   ck_assert_uint_eq(swarm_round(s, 0), 19);
   ck_assert_uint_eq(swarm_round(s, 1), 20);
   ck_assert_int_eq(round_end(s->agents[1].machine, s->now_ms), ROUND_ENDED);
@@ -1003,10 +1009,7 @@ START_TEST(the_last_round_needs_nobody_who_has_finished) {
 END_TEST
 
 START_TEST(a_round_before_the_last_still_needs_somebody) {
-  struct swarm *s = swarm_new(2);
-  s->agents[0].config.count = 18;
-  swarm_start_all(s);
-  swarm_run(s, 120000);
+  struct swarm *s = first_ended(18);
   ck_assert_uint_eq(swarm_round(s, 1), 18);
   swarm_free(s);
 }
