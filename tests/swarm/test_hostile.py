@@ -77,7 +77,10 @@ class Liar:
                                         preexec_fn=die_with_parent)
         threading.Thread(target=self.listen, daemon=True).start()
         self.send(NO_TYPE)  # any frame of ours proves our key
-        jobs = wait_for(lambda: self.hello_heard, 10, "the agent says HELLO")[1:]
+        try:
+            jobs = wait_for(lambda: self.hello_heard, 10, "the agent says HELLO")[1:]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the liar's exit code: {self.process.poll()}; {victim.log[-2000:]}") from error
         self.job, self.file, self.schema, self.contract = (jobs[i:i + 32] for i in range(0, 128, 32))
 
     def __enter__(self):
